@@ -33,6 +33,7 @@ LINES = (
     ("fence",),
     ("llm",),
     ("policy", "journal", "state"),
+    ("objects",),
     ("model",),
 )
 LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from paddock.gate.crossing import Crossing
 from paddock.gate.executors import Done, inject, refusal
-from paddock.journal.errors import BudgetUsedUp, JournalBroken
+from paddock.journal.errors import BudgetExceeded, JournalBroken
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Verdict
 from paddock.policy.decide import Policy, is_contained
@@ -49,7 +49,7 @@ class Execution:
                     return refusal(crossing.decision.why)
         except JournalBroken:
             raise
-        except BudgetUsedUp as error:
+        except BudgetExceeded as error:
             return refusal(error.message)
         except Exception as error:
             self._tell("carrying out", error, crossing.step)

@@ -36,10 +36,10 @@ from paddock.gate.recorded_answers import NoRecordedAnswers, RecordedAnswers, Re
 from paddock.gate.recorded_execution import RecordedExecution
 from paddock.gate.refusals import Refusals
 from paddock.gate.store import GateStore
-from paddock.journal.errors import BudgetUsedUp, JournalBroken
+from paddock.journal.errors import BudgetExceeded, JournalBroken
 from paddock.journal.plain_values import as_json
 from paddock.journal.secrets.mask import Masker
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.writer import Journal, JournalEntry
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput, OutOfSpace
 from paddock.model.events import AnyEvent, Decided, InternalError, PolicyChanged, Settled
@@ -182,7 +182,7 @@ class Gate:
         decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
         try:
             proposed = self.records.proposed(action, step)
-            decided = Entry(Decided.of(decision, by_door=True), step)
+            decided = JournalEntry(Decided.of(decision, by_door=True), step)
             position = self.records.write(proposed, decided)
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
@@ -248,7 +248,7 @@ class Gate:
         action = action.at(step)
         decision = self._struck(action, decision, handlers.carrier)
         proposed = self.records.proposed(action, step)
-        decided = Entry(Decided.of(decision), step)
+        decided = JournalEntry(Decided.of(decision), step)
         try:
             position = self.records.write(proposed, decided)
         except BaseException:
@@ -334,7 +334,7 @@ class Gate:
             answer = await ask(self, crossing, preview, self._approvers)
         except JournalBroken:
             raise
-        except BudgetUsedUp as error:
+        except BudgetExceeded as error:
             return refusal(error.message), None
         except Exception as error:
             self._tell("asking", error, crossing.step)
@@ -405,13 +405,13 @@ class Gate:
             cost=dict(receipt.cost),
         )
         try:
-            self.records.write(Entry(settled, receipt.step))
+            self.records.write(JournalEntry(settled, receipt.step))
         except JournalBroken:
             raise
         except Exception as error:  # a result that cannot be written must not hide that it happened
             self._tell("writing down a result", error, receipt.step)
             without_result = msgspec.structs.replace(settled, result=None, cost={})
-            self.records.write(Entry(without_result, receipt.step))
+            self.records.write(JournalEntry(without_result, receipt.step))
 
     async def _previewed(self, crossing: Crossing) -> Any:
         """Return what a dry run of the action gives, where it has one. It must not have an

@@ -13,8 +13,8 @@ from paddock.journal.codec import encode
 from paddock.journal.errors import JournalBroken
 from paddock.journal.plain_values import as_json
 from paddock.journal.secrets.mask import Masker
-from paddock.journal.secrets.value_hmac import Keyed, keyed_leaves
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.secrets.value_hmac import ValueHmac, hmac_leaves
+from paddock.journal.writer import Journal, JournalEntry
 from paddock.model.action import Action
 from paddock.model.events import AnyEvent, Proposed
 
@@ -24,12 +24,12 @@ class RecordWriter:
 
     def __init__(self, journal: Journal, masker: Masker | None) -> None:
         self.journal = journal
-        self.keyed: Keyed | None = None
+        self.keyed: ValueHmac | None = None
         self._masker = masker
-        self._observed: list[Entry] = []
+        self._observed: list[JournalEntry] = []
         self._lock = threading.Lock()
 
-    def write(self, *entries: Entry) -> int:
+    def write(self, *entries: JournalEntry) -> int:
         """Write in one piece, in order, what was observed so far and these events. Raises
         JournalBroken."""
         with self._lock:  # two threads must not take the same observations
@@ -38,20 +38,20 @@ class RecordWriter:
             del self._observed[: len(observed)]
             return position
 
-    def proposed(self, action: Action, step: int) -> Entry:
+    def proposed(self, action: Action, step: int) -> JournalEntry:
         """Return the record of a proposal. What is masked in it can be compared by keyed hashes."""
         event = Proposed.of(action)
         if self._masker is None or self.keyed is None:
-            return Entry(event, step)
+            return JournalEntry(event, step)
         text = encode(event)
         if self._masker.is_clean(text):
-            return Entry(event, step, text)
-        leaves = keyed_leaves(self.keyed, action.arguments, self._masker.mask(action.arguments))
-        return Entry(msgspec.structs.replace(event, keyed=leaves), step)
+            return JournalEntry(event, step, text)
+        leaves = hmac_leaves(self.keyed, action.arguments, self._masker.mask(action.arguments))
+        return JournalEntry(msgspec.structs.replace(event, keyed=leaves), step)
 
     def observe(self, event: AnyEvent, step: int | None) -> None:
         """Hold an event back until the next write."""
-        self._observed.append(Entry(event, step))
+        self._observed.append(JournalEntry(event, step))
 
     def flush(self) -> None:
         """Write what was observed. Raises JournalBroken."""
@@ -64,7 +64,7 @@ class RecordWriter:
 
     def record(self, event: AnyEvent, step: int | None = None) -> None:
         """Write one event. Raises JournalBroken."""
-        self.write(Entry(event, step))
+        self.write(JournalEntry(event, step))
 
     def masked_action(self, action: Action) -> Action:
         """Return the action as it may be shown and stored. Numbers stay as they are: it may be sent

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from paddock.journal.writer import Entry
+from paddock.journal.writer import JournalEntry
 from paddock.model.action import Action, Decision, Outcome, Verdict
 from paddock.model.events import RecordedSource
 
@@ -54,7 +54,9 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
     is_repeat: bool = False  # of a step that came already, and may come as often as it likes
     is_unseen: bool = False  # nothing of its answer reached the agent
     background: str | None = None  # the rule that makes it background traffic
-    inner: tuple[Entry, ...] = ()  # steps that were part of its answer, as they were recorded
+    inner: tuple[
+        JournalEntry, ...
+    ] = ()  # steps that were part of its answer, as they were recorded
     edited: EditedStep | None = None  # what an approver made of it: its answer is the answer
     # Records that the answer cannot be given: where it differs, and how. Returns what to raise.
     diverged: Callable[[str | None, Any, Any], ReplayDiverged] = _diverged
@@ -101,7 +103,7 @@ class EditedStep(msgspec.Struct, frozen=True):
 
     action: Action
     outcome: RecordedOutcome
-    entries: tuple[Entry, ...]  # its proposal and its decision
+    entries: tuple[JournalEntry, ...]  # its proposal and its decision
 
 
 class RecordedAnswers(Protocol):

@@ -18,7 +18,7 @@ from paddock.gate.crossing import Crossing
 from paddock.gate.executors import ActionRefused, Done, Handlers, error_text
 from paddock.gate.ledger import NOTHING
 from paddock.gate.recorded_answers import EditedStep, RecordedAnswers, RecordedOutcome
-from paddock.journal.writer import Entry
+from paddock.journal.writer import JournalEntry
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.events import BackgroundAnswered, Decided, RecordedSource, ReplayRepeated
 
@@ -49,7 +49,7 @@ class RecordedExecution:
                 return receipt
             return await self._answer_background(recorded, action, handlers)
         proposed = gate.records.proposed(action, recorded.step)
-        decided = Entry(_decided_event(recorded), recorded.step)
+        decided = JournalEntry(_decided_event(recorded), recorded.step)
         position = gate.records.write(proposed, decided)
         crossing = Crossing(
             recorded.step,

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from paddock.journal.integrity.keys import secret_bytes
-from paddock.journal.secrets.value_hmac import FILE_NAME, Keyed, derived
+from paddock.journal.secrets.value_hmac import FILE_NAME, ValueHmac, derived
 from paddock.model.errors import InvalidInput
 from paddock.state.home import Home
 
@@ -30,6 +30,6 @@ def run_key(home: Home, directory: Path, root: str) -> bytes:
     return carried
 
 
-def run_keyed(home: Home, run: str, root: str) -> Keyed:
+def run_keyed(home: Home, run: str, root: str) -> ValueHmac:
     """Return the keyed hash by which a run of the lineage compares what it does not show."""
-    return Keyed(run_key(home, home.runs / run, root))
+    return ValueHmac(run_key(home, home.runs / run, root))

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from paddock.journal.budget import RecordBudget
-from paddock.journal.errors import BudgetUsedUp
+from paddock.journal.errors import BudgetExceeded
 from paddock.model.errors import HostCannot, OutOfSpace
 from paddock.model.space import is_out_of_space
 
@@ -136,7 +136,7 @@ class GateStore:
 def check_fits(budget: RecordBudget | None, content: str, what: str) -> None:
     """Count a text that is stored for a run. Raises BudgetUsedUp when it does not fit."""
     if budget is not None and not budget.take(len(content.encode())):
-        raise BudgetUsedUp(f"The run has used up what it may store, so {what}.")
+        raise BudgetExceeded(f"The run has used up what it may store, so {what}.")
 
 
 class _Opened(msgspec.Struct, frozen=True):

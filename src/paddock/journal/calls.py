@@ -27,9 +27,9 @@ def call_words(name: object, arguments: Mapping[str, Any]) -> str:
     """Return `refund(20.00 EUR, charge="ch_1")`."""
     money = money_in(arguments)
     left = () if money is None else ("amount", "currency")
-    words = [f"{key}={_value(value)}" for key, value in arguments.items() if key not in left]
+    parts = [f"{key}={_value(value)}" for key, value in arguments.items() if key not in left]
     called = name if isinstance(name, str) and _NAME.fullmatch(name) else _value(name)
-    return plain(f"{called}({', '.join([*([money] if money else []), *words])})", MAX_CALL)
+    return plain(f"{called}({', '.join([*([money] if money else []), *parts])})", MAX_CALL)
 
 
 def answer_lines(result: Mapping[str, Any]) -> list[str]:
@@ -55,8 +55,8 @@ def request_money(
     itself, or where it names no currency what the answer says."""
     if arguments.get("method") in _READS:
         return None
-    asked = money_in(mapping(arguments.get("body")))
-    return asked or money_in(_json_object(result.get("body")))
+    amount = money_in(mapping(arguments.get("body")))
+    return amount or money_in(_json_object(result.get("body")))
 
 
 def _json_object(text: Any) -> Mapping[str, Any]:

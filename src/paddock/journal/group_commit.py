@@ -51,7 +51,7 @@ class GroupCommit:
             _settle(waiters, error)
 
     def _take(self) -> list[_Waiter]:
-        """Those who wait now; none when the thread is to end."""
+        """Return those who wait now; none when the thread is to end."""
         with self._changed:
             if not self._waiters:
                 self._changed.wait(_IDLE_S)

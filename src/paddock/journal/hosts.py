@@ -1,4 +1,4 @@
-"""What the first record of a journal says about the program and the machine that wrote it."""
+"""The facts about the program and the machine that the first record of a journal states."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from paddock.model.errors import Conflict, InvalidInput
 _LOCK = "lock"
 
 
-class Place:
+class RunDirectory:
     """A directory that this process holds locked until it lets go or ends."""
 
     def __init__(self, directory: Path, fd: int) -> None:
@@ -21,25 +21,25 @@ class Place:
         self._fd = fd
 
     @classmethod
-    def claim_new(cls, directory: Path, key: SigningKey) -> Place:
-        """Makes the directory, private, or takes one that is empty."""
+    def claim_new(cls, directory: Path, key: SigningKey) -> RunDirectory:
+        """Make the directory, private, or take one that is empty."""
         try:
             is_new = _make(directory)
             if not is_new:  # nothing can be in one that was not there
                 _keep_apart(directory, key)
                 directory.chmod(0o700)
-            place = cls(directory, _lock(directory, os.O_CREAT))
+            claimed = cls(directory, _lock(directory, os.O_CREAT))
         except OSError as error:
             raise broken(f"cannot make {directory}", error) from None
         if not is_new and set(os.listdir(directory)) != {_LOCK}:
-            place.release()
+            claimed.release()
             raise Conflict(
                 f"{directory} holds something already: a journal needs an empty directory"
             )
-        return place
+        return claimed
 
     @classmethod
-    def claim_again(cls, directory: Path, key: SigningKey) -> Place:
+    def claim_again(cls, directory: Path, key: SigningKey) -> RunDirectory:
         _keep_apart(directory, key)
         try:
             return cls(directory, _lock(directory, os.O_CREAT))
@@ -59,7 +59,7 @@ class Place:
 
 
 def is_held(directory: Path) -> bool:
-    """Whether a writer of that journal lives."""
+    """Return whether a writer of that journal lives."""
     try:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         fd = os.open(directory / _LOCK, flags)
@@ -75,7 +75,7 @@ def is_held(directory: Path) -> bool:
 
 
 def _make(directory: Path) -> bool:
-    """False when it was there."""
+    """Make a directory. Returns False when it was there."""
     try:
         os.mkdir(directory, 0o700)
     except FileExistsError:
@@ -99,7 +99,7 @@ def _lock(directory: Path, flags: int) -> int:
 
 
 def _keep_apart(directory: Path, key: SigningKey) -> None:
-    """A key among the files of a run would travel with them."""
+    """Refuse a key among the files of a run: it would travel with them."""
     run, keys = directory.resolve(), key.directory.resolve()
     if keys == run or run in keys.parents:
         raise InvalidInput(f"the key in {key.directory} lies inside the run's directory")

@@ -31,16 +31,15 @@ from paddock.run.files import home_of, store_of, tree_at, trees_of
 from paddock.run.order import load_policy
 from paddock.run.report import FilesChanged, RunReport, report_of
 from paddock.run.surroundings.host import names_in
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.changes.overlay import overlay_changes
 from paddock.state.files.descent import Descent
 from paddock.state.files.tree_walk import remove, status, walk
 from paddock.state.home import Home
 from paddock.state.layers.hidden_files import split_hidden
 from paddock.state.tool_config import Governing
-from paddock.state.trees.comparison import Change as TreeChange
-from paddock.state.trees.comparison import changes_between
-from paddock.state.trees.nodes import Node, NodeKind, Tree
+from paddock.state.trees.comparison import TreeChange, changes_between
+from paddock.state.trees.nodes import Node, NodeKind, StoredTree
 from paddock.state.trees.restore import Restored, lay_out
 from paddock.state.trees.store import TreeStore
 
@@ -66,7 +65,7 @@ class ChangedPath(msgspec.Struct, frozen=True):
     `refusal`: why it can never be written back."""
 
     path: str
-    change: Change
+    change: FileChange
     place: ChangedRoot
     conflict: str | None = None
     refusal: str | None = None
@@ -168,7 +167,7 @@ class _Comparison:
         except PolicyError:  # of a version that said things otherwise
             return Governing(policy.file, policy.base, None)
 
-    def _remark(self, tree: Tree, laid_out: Restored) -> None:
+    def _remark(self, tree: StoredTree, laid_out: Restored) -> None:
         for path in laid_out.lost:
             self._remarks.append(f"{path}: this version was not stored")
         if tree.is_cut:
@@ -207,7 +206,9 @@ class _Comparison:
                 continue
             node = change.after if change.kind != "deleted" else change.before
             assert node is not None
-            yield ChangedPath(change.path, Change(path, change.kind, _type(node), node.size), place)
+            yield ChangedPath(
+                change.path, FileChange(path, change.kind, _type(node), node.size), place
+            )
 
     def _source_of(self, target: str) -> str | None:
         for mount in self._configured.mounts:
@@ -227,7 +228,7 @@ def open_source_directory(source: str) -> int:
     return open_without_links(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def moved_since(source: int, change: Change, began_ns: int) -> str | None:
+def moved_since(source: int, change: FileChange, began_ns: int) -> str | None:
     """Return why the source's own file is not what the agent saw, judged by its change time in the
     kernel; None if it is."""
     *parents, name = change.path.split("/")

@@ -21,7 +21,7 @@ from paddock.state.agent_git import (
     known_objects,
     repository_of,
 )
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.home import Home
 from paddock.state.tool_config import GIT, object_format
 
@@ -97,7 +97,7 @@ def _worktree(changes: RunChanges, to: str | None) -> Path:
     return Path(place.source if to is None else to).absolute()
 
 
-def _repository_changes(changes: RunChanges, place: ChangedRoot) -> list[Change]:
+def _repository_changes(changes: RunChanges, place: ChangedRoot) -> list[FileChange]:
     return [
         changed.change
         for changed in changes.changed

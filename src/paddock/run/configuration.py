@@ -20,7 +20,7 @@ from paddock.run.order import policy_source
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
-    from paddock.journal.secrets.value_hmac import Keyed
+    from paddock.journal.secrets.value_hmac import ValueHmac
     from paddock.run.order import Order
     from paddock.run.surroundings import Surroundings
 
@@ -33,7 +33,9 @@ def seed_environment(seed: str) -> dict[str, str]:
     return {**seed_envs(seed), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def configured_of(order: Order, box: Box, surroundings: Surroundings, keyed: Keyed) -> Configured:
+def configured_of(
+    order: Order, box: Box, surroundings: Surroundings, keyed: ValueHmac
+) -> Configured:
     """Return the conditions under which the agent starts. Of variables that the caller gave for
     this run (`--env`) they have the names, and keyed hashes by which a replay recognises the
     values."""
@@ -65,7 +67,7 @@ def configured_of(order: Order, box: Box, surroundings: Surroundings, keyed: Key
 
 def given_envs(
     configured: Configured,
-    keyed: Keyed,
+    keyed: ValueHmac,
     given: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> dict[str, str]:

@@ -31,7 +31,7 @@ from paddock.run.changes import scratch_home
 from paddock.run.files import store_of
 from paddock.run.removal import TRASH, discard, with_trees_in_use
 from paddock.state.files.tree_copy import tree_bytes
-from paddock.state.home import Home, Record, abandoned, held
+from paddock.state.home import Home, SandboxRecord, abandoned, held
 from paddock.state.layers.layers import Layers, copies_lock, is_copy, unneeded_copies, volume_of
 from paddock.state.snapshots.store import SnapshotStore
 from paddock.state.templates.store import TemplateStore
@@ -99,7 +99,7 @@ def _in_layers(home: Home, is_removing: bool) -> Garbage:
 
 def _layers_of(sandbox: Path) -> set[str]:
     """Return a sandbox's own layer, and the copy that it is compared with, which forks share."""
-    record = Record.read(sandbox)
+    record = SandboxRecord.read(sandbox)
     if record is None:
         return set()
     base = (record.info or {}).get("base")

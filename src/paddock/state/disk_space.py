@@ -1,4 +1,4 @@
-"""How much room the disk of a home has left, and from when on that is too little.
+"""The room that the disk of a home has left, and the reserve below which runs end.
 
 A run that fills its disk takes from everything else on it, so runs end before that. What is left
 then is enough to close their journals and for the rest of the machine to go on. A disk can still be
@@ -25,8 +25,8 @@ _HINT = "remove what you do not need (paddock runs remove), or set PADDOCK_HOME 
 
 def check_space(home: Path) -> None:
     """Raise OutOfSpace when the file system of a home is full, or nearly so."""
-    found = os.statvfs(home)
-    free, total = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    status = os.statvfs(home)
+    free, total = status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
     reserved = min(RESERVED_BYTES, total // _SHARE)
     if free < reserved:
         raise OutOfSpace(
@@ -35,9 +35,9 @@ def check_space(home: Path) -> None:
             hint=_HINT,
         )
     # Some file systems, such as btrfs, have no fixed number of files and say 0.
-    if found.f_files and found.f_favail < min(RESERVED_FILES, found.f_files // _SHARE):
+    if status.f_files and status.f_favail < min(RESERVED_FILES, status.f_files // _SHARE):
         raise OutOfSpace(
-            f"the disk of {home} has room for {found.f_favail} more files only", hint=_HINT
+            f"the disk of {home} has room for {status.f_favail} more files only", hint=_HINT
         )
 
 
@@ -53,8 +53,8 @@ def files_bytes(directory: Path) -> int:
 
 def full_disk(home: Path, error: BaseException) -> OutOfSpace:
     """Return the error for a write to a home that failed because there is no room."""
-    said = getattr(error, "strerror", None) or str(error)
-    return OutOfSpace(f"the disk of {home} is full: {said}", hint=_HINT)
+    reason = getattr(error, "strerror", None) or str(error)
+    return OutOfSpace(f"the disk of {home} is full: {reason}", hint=_HINT)
 
 
 @contextlib.contextmanager

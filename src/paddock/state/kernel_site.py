@@ -1,7 +1,8 @@
 """A directory with IPython and what it needs, for sandboxes that have none of their own.
 
-Copied from the distributions of the running interpreter into a cache, once per set of versions and
-Python. Pure Python only: the interpreter inside may be another one. Nothing here runs a cell.
+It is copied from the distributions of the running interpreter into a cache, once for each set of
+versions and Python. It has pure Python only: the interpreter inside may be another one. Nothing
+here runs a cell. `packaging` is loaded when the distributions are looked for.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -25,7 +27,6 @@ import msgspec
 from paddock.model.errors import HostCannot
 from paddock.model.version import install_command
 from paddock.state.home import SITES, mark_used
-from paddock.state.markers import applies, canonical_name, satisfies, split_requirement
 
 ROOT = "ipython"
 _LAYOUT = 1  # counted up when the same versions must be copied in another way
@@ -38,6 +39,7 @@ _SKIPPED_DIRECTORIES = {"__pycache__", "tests"}
 _SKIPPED_DATA = ("jedi", "third_party")
 # matplotlib finds its inline backend by entry point; some packages read their own version.
 _KEPT_METADATA = {"METADATA", "PKG-INFO", "entry_points.txt"}
+_NAME = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)")
 _FACTS = """import json, os, platform, sys
 print(json.dumps({"python_full_version": platform.python_version(),
  "python_version": "%d.%d" % sys.version_info[:2], "os_name": os.name,
@@ -65,17 +67,18 @@ class _Part(msgspec.Struct, frozen=True):
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """What can be imported of it."""
+        """Return the names of its top-level modules."""
         tops = {place.parts[0] for place, _ in self.files if place.suffix == ".py"}
         return tuple(sorted(top.removesuffix(".py") for top in tops))
 
 
 def kernel_site(cache: Path, python: str = "/usr/bin/python3") -> Path | None:
-    """The directory for the interpreter `python`, in `sites` of the cache, built if it is missing.
+    """Return the directory for the interpreter `python`, in `sites` of the cache. It is built when
+    it is missing.
 
     Every sandbox sees `sites`. So the lock and what is half built lie beside it: an agent could
     hold the one for ever, and look into the other.
-    None when IPython is not installed on the host; `kernel_site_hint()` is then what to say.
+    Returns None when IPython is not installed on the host; `kernel_site_hint()` says what to do.
     Raises HostCannot when the installed IPython does not run on that interpreter.
     """
     facts = _facts(python)
@@ -96,7 +99,7 @@ def kernel_site(cache: Path, python: str = "/usr/bin/python3") -> Path | None:
 
 
 def kernel_site_hint() -> str:
-    """The sentence to show when there is no IPython to bring along."""
+    """Return the sentence to show when there is no IPython to bring along."""
     return (
         f"running code needs IPython: install it with `{install_command('code')}`, "
         "or use a template whose python3 has IPython"
@@ -105,44 +108,78 @@ def kernel_site_hint() -> str:
 
 @lru_cache(maxsize=16)
 def _facts(python: str) -> dict[str, str]:
-    """What markers ask about the interpreter inside, from itself."""
+    """Ask the interpreter inside what environment markers depend on."""
     facts: dict[str, str] = json.loads(_run([python, "-I", "-c", _FACTS]))
     return facts
 
 
 def _collect(facts: Mapping[str, str]) -> dict[str, Distribution]:
-    """IPython and all that it requires there, by name; empty when it is not installed."""
+    """Return IPython and all that it requires there, by name; nothing when it is not installed."""
     try:
         root = importlib.metadata.distribution(ROOT)
     except PackageNotFoundError:
         return {}
     wanted = root.metadata["Requires-Python"] or ""  # as the installed file says it, or nothing
-    if not satisfies(facts["python_full_version"], wanted):
+    if not _is_supported(facts["python_full_version"], wanted):
         raise HostCannot(
             f"IPython {root.version} needs Python {wanted}, and the sandbox's interpreter is "
             f"{facts['python_full_version']}",
             hint="use a template with a newer python3, or install an older ipython on the host",
         )
-    found: dict[str, Distribution] = {}
+    from packaging.utils import canonicalize_name
+
+    dists: dict[str, Distribution] = {}
     queue = [root]
     while queue:
         dist = queue.pop()
-        name = canonical_name(dist.metadata["Name"])
-        if name not in found:
-            found[name] = dist
+        name = canonicalize_name(dist.metadata["Name"])
+        if name not in dists:
+            dists[name] = dist
             queue.extend(_required(dist, facts))
-    return dict(sorted(found.items()))
+    return dict(sorted(dists.items()))
 
 
 def _required(dist: Distribution, facts: Mapping[str, str]) -> Iterator[Distribution]:
     for line in dist.requires or ():
-        name, marker = split_requirement(line)
-        if not applies(marker, facts):
-            continue
+        name = required_name(line, facts)
         # A requirement of the sandbox's Python that the host's does not have cannot be brought
         # along; whether IPython runs without it is tried when the directory is built.
         with suppress(PackageNotFoundError):
-            yield importlib.metadata.distribution(name)
+            if name is not None:
+                yield importlib.metadata.distribution(name)
+
+
+def required_name(line: str, facts: Mapping[str, str]) -> str | None:
+    """Return the name of the distribution in a requirement, or None if the requirement does not
+    apply where `facts` hold. One that cannot be read does, so that nothing needed is left out."""
+    from packaging.markers import UndefinedComparison
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement:
+        name = _NAME.match(line)
+        return name[1] if name else None
+    try:
+        # An empty extra: what only extras ask for is not wanted.
+        environment = {**facts, "extra": ""}
+        is_wanted = requirement.marker is None or requirement.marker.evaluate(environment)
+    except UndefinedComparison:
+        is_wanted = True
+    return requirement.name if is_wanted else None
+
+
+def _is_supported(version: str, bounds: str) -> bool:
+    """Return whether the version of an interpreter is within bounds. A pre-release counts as the
+    release that it comes before, and bounds that cannot be read bound nothing."""
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import Version
+
+    try:
+        # Python's own development versions end with a plus sign, which is no valid version.
+        return SpecifierSet(bounds).contains(Version(version.rstrip("+")).base_version)
+    except InvalidSpecifier:
+        return True
 
 
 def _part(dist: Distribution) -> _Part:
@@ -155,7 +192,7 @@ def _part(dist: Distribution) -> _Part:
 
 
 def _sources(dist: Distribution) -> Iterator[tuple[PurePath, Path]]:
-    """Every file below site-packages; from the record, or by looking where there is none."""
+    """Yield every file below site-packages, from the record, or by looking where there is none."""
     if dist.files is not None:
         for file in dist.files:
             if ".." not in file.parts and not file.is_absolute():
@@ -181,8 +218,8 @@ def _is_wanted(place: PurePath) -> bool:
 
 def _digest(dists: Mapping[str, Distribution], facts: Mapping[str, str]) -> str:
     versions = {name: dist.version for name, dist in dists.items()}
-    said = json.dumps([_LAYOUT, facts["python_full_version"], versions])
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    content = json.dumps([_LAYOUT, facts["python_full_version"], versions])
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def _build(cache: Path, target: Path, parts: list[_Part], python: str) -> None:
@@ -212,7 +249,7 @@ def _copy(part: _Part, work: Path) -> None:
 
 
 def _drop_unusable(work: Path, parts: list[_Part], python: str) -> None:
-    """Takes out what cannot live without its compiled half, then makes sure that IPython can."""
+    """Remove what cannot live without its compiled half, then make sure that IPython can."""
     compiled = {module: part for part in parts if part.is_compiled for module in part.modules}
     for module in _broken(python, work, list(compiled)):
         # Whole directories: an empty one would import as a package with nothing in it.
@@ -233,8 +270,8 @@ def _broken(python: str, work: Path, modules: list[str]) -> dict[str, str]:
 
 
 def _open_to_all(work: Path) -> None:
-    """The sandbox runs as another user than the one who built this, whatever the umask was. The
-    top comes last, because it stands for the whole."""
+    """Let everybody read it: the sandbox runs as another user than the one who built this, whatever
+    the umask was. The top comes last, because it stands for the whole."""
     for directory, _, files in os.walk(work, topdown=False):
         for name in files:
             os.chmod(os.path.join(directory, name), 0o644)
@@ -255,6 +292,6 @@ def _run(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise HostCannot(f"{command[0]} cannot be run: {error}", hint=hint) from None
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip()[-500:]
-        raise HostCannot(f"{command[0]} failed with {done.returncode}: {said}", hint=hint)
+        output = (done.stderr or done.stdout).strip()[-500:]
+        raise HostCannot(f"{command[0]} failed with {done.returncode}: {output}", hint=hint)
     return done.stdout

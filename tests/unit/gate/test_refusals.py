@@ -13,7 +13,7 @@ from paddock.gate.executors import ActionRefused
 from paddock.gate.gate import Gate
 from paddock.gate.recorded_actions import recorded_actions
 from paddock.gate.refusals import MAX_SINGLE
-from paddock.journal.index.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
@@ -123,7 +123,7 @@ def test_counts_are_everywhere_where_refusals_are(tmp_path: Path, key: SigningKe
     report = report_of(tmp_path / "run-1")
     assert (report.verdicts, report.outcomes) == ({"block": total}, {"refused": total})
     assert report.repeats[MAX_SINGLE].count == MORE
-    with Index(tmp_path / "index.sqlite") as index:
+    with RunIndex(tmp_path / "index.sqlite") as index:
         index.update(tmp_path / "run-1")
         run = index.run("run-1")
     assert (run.verdicts, run.outcomes, run.steps) == (

@@ -23,11 +23,11 @@ WRITER = """
 import os, sys
 from pathlib import Path
 from paddock.journal.integrity.keys import SigningKey
-from paddock.journal.writer import Entry
 from paddock.journal.writer import Journal
 from paddock.journal.writer import Rhythm
 from paddock.model.events import Marked
 from paddock.model.events import Opened
+from paddock.journal.writer import JournalEntry
 key = SigningKey.open(Path(sys.argv[1]))
 rhythm = Rhythm(head_records=20, segment_bytes=20_000)
 for line in sys.stdin:
@@ -43,7 +43,7 @@ for line in sys.stdin:
     i = 0
     while True:
         i += 1
-        one = Entry(Marked("x" * (i * 37 % 3000), {"i": i}))
+        one = JournalEntry(Marked("x" * (i * 37 % 3000), {"i": i}))
         many = [one] * (1 + i % 3)
         os.write(1, b"%d\\n" % journal.extend(many))
         if i % 50 == 0:

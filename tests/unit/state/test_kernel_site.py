@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cases import for_each
 from paddock.model.errors import HostCannot
-from paddock.state import kernel_site as kernelsite
-from paddock.state.kernel_site import kernel_site, kernel_site_hint
+from paddock.state import kernel_site as module
+from paddock.state.kernel_site import kernel_site, kernel_site_hint, required_name
 
 PYTHON = "/usr/bin/python3"
 
@@ -112,7 +113,7 @@ def test_leftover_of_a_crashed_build_is_swept_by_the_next(tmp_path: Path) -> Non
 def test_upgrade_of_a_part_makes_a_new_directory(
     site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernelsite, "_LAYOUT", 99)
+    monkeypatch.setattr(module, "_LAYOUT", 99)
     other = kernel_site(site.parent.parent, PYTHON)
     assert other is not None
     assert other != site
@@ -122,7 +123,7 @@ def test_upgrade_of_a_part_makes_a_new_directory(
 def test_without_ipython_there_is_none_and_a_sentence_to_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernelsite, "ROOT", "ipython-that-nobody-installed")
+    monkeypatch.setattr(module, "ROOT", "ipython-that-nobody-installed")
     assert kernel_site(tmp_path, PYTHON) is None
     assert list(tmp_path.iterdir()) == []
     assert "pip install 'paddock-sandbox[code]'" in kernel_site_hint()
@@ -136,8 +137,8 @@ def test_interpreter_that_cannot_run_is_named(tmp_path: Path) -> None:
 def test_interpreter_that_is_too_old_is_refused_with_both_versions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    facts = {**kernelsite._facts(PYTHON), "python_full_version": "3.8.0", "python_version": "3.8"}
-    monkeypatch.setattr(kernelsite, "_facts", lambda _: facts)
+    facts = {**module._facts(PYTHON), "python_full_version": "3.8.0", "python_version": "3.8"}
+    monkeypatch.setattr(module, "_facts", lambda _: facts)
     with pytest.raises(HostCannot, match=r"needs Python .* 3\.8\.0"):
         kernel_site(tmp_path, PYTHON)
 
@@ -154,9 +155,50 @@ def test_failed_build_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_requirements_are_those_of_the_sandboxs_interpreter() -> None:
-    facts = kernelsite._facts(PYTHON)
+    facts = module._facts(PYTHON)
     newer = {**facts, "python_version": "3.13", "python_full_version": "3.13.0"}
     older = {**facts, "python_version": "3.11", "python_full_version": "3.11.0"}
-    assert {"ipython", "traitlets", "stack-data", "pexpect"} <= set(kernelsite._collect(newer))
-    assert set(kernelsite._collect(newer)) <= set(kernelsite._collect(older))
-    assert "pytest" not in kernelsite._collect(older)
+    assert {"ipython", "traitlets", "stack-data", "pexpect"} <= set(module._collect(newer))
+    assert set(module._collect(newer)) <= set(module._collect(older))
+    assert "pytest" not in module._collect(older)
+
+
+FACTS = {"python_version": "3.11", "python_full_version": "3.11.2", "sys_platform": "linux"}
+
+
+@for_each(
+    ("line", "name"),
+    [
+        ("jedi>=0.18.2", "jedi"),
+        ("parso (<0.9.0,>=0.8.7)", "parso"),
+        ("pexpect>4.6; sys_platform != 'win32'", "pexpect"),
+        ("colorama; sys_platform == 'win32'", None),
+        ('typing_extensions>=4.6; python_version < "3.12"', "typing_extensions"),
+        ('exceptiongroup; python_version < "3.9"', None),
+        ("ipykernel[test] ; extra == 'kernel'", None),
+        ("both; extra == 'test' or sys_platform == 'linux'", "both"),
+        ("thing @ https://example.org/t.whl ; os_name == 'nt'", None),
+        ("unreadable; nonsense ???", "unreadable"),
+        ("unreadable-bounds (>=1.0.*)", "unreadable-bounds"),
+        ("undefined; python_version ~= '3'", "undefined"),
+    ],
+)
+def test_requirement_applies_unless_its_marker_says_otherwise(line: str, name: str | None) -> None:
+    assert required_name(line, FACTS) == name
+
+
+@for_each(
+    ("version", "bounds", "expected"),
+    [
+        ("3.11.2", ">=3.11", True),
+        ("3.10.13", ">=3.11", False),
+        ("3.11", ">=3.11.0", True),
+        ("3.12.0rc1", ">=3.12, !=3.11.0, <4", True),
+        ("3.13.0a1+", ">=3.13", True),
+        ("3.11.0", ">=3.10, !=3.11.0", False),
+        ("3.9", "", True),
+        ("3.9", "not bounds", True),
+    ],
+)
+def test_versions_are_held_against_bounds(version: str, bounds: str, expected: bool) -> None:
+    assert module._is_supported(version, bounds) is expected

@@ -15,7 +15,7 @@ from cases import for_each
 from paddock.cli.commands.verdicts import main
 from paddock.gate.run_gate import signing_key
 from paddock.journal.log import RunLog
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.writer import Journal, JournalEntry
 from paddock.model.action import Effect, Kind, Outcome
 from paddock.model.action import Verdict as PolicyVerdict
 from paddock.model.events import (
@@ -398,7 +398,7 @@ def test_a_journal_may_say_anything(
 def write(journal: Journal, kind: str, body: dict[str, Any], step: int | None = None) -> None:
     """Write a body that may not be what its type promises."""
     event = Unknown(kind, body)
-    journal._write([journal._prepared(Entry(event, step))._replace(kind=kind)])
+    journal._write([journal._prepared(JournalEntry(event, step))._replace(kind=kind)])
 
 
 def test_a_run_that_is_not_over_is_judged_as_far_as_it_is(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from paddock.cli.render.steps import (
 from paddock.cli.render.table import line_width
 from paddock.journal.codec import body_of
 from paddock.journal.conversations import request_of
-from paddock.journal.index.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.journal.index.rows import RunRow, StepRow
 from paddock.journal.log import RunLog
 from paddock.journal.segments import segments
@@ -89,7 +89,7 @@ def make_parser() -> CommandParser:
 # ---- a run ---------------------------------------------------------------------------------------
 
 
-def _write_text(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+def _write_text(index: RunIndex, run: RunRow, options: argparse.Namespace) -> None:
     log, width = RunLog(Path(run.directory)), line_width()
     say("\n".join(header_lines(run, log.opened, log.last_head(), state_of(run), width)))
     if not run.steps:
@@ -122,7 +122,7 @@ def _write_ending(run: RunRow) -> None:
         say("\n" + "\n".join(lines))
 
 
-def _write_json(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+def _write_json(index: RunIndex, run: RunRow, options: argparse.Namespace) -> None:
     """Write the run as it is read: it may have any number of steps."""
     log = RunLog(Path(run.directory))
     head = log.last_head()
@@ -137,7 +137,7 @@ def _write_json(index: Index, run: RunRow, options: argparse.Namespace) -> None:
     sys.stdout.write(f'], "next": {json.dumps(last if has_more else None)}}}\n')
 
 
-def _rows(index: Index, run: RunRow, options: argparse.Namespace) -> Iterator[StepRow]:
+def _rows(index: RunIndex, run: RunRow, options: argparse.Namespace) -> Iterator[StepRow]:
     """Return the rows of the steps that are asked for, without regard to the limit."""
     after = -1 if options.after is None else options.after
     return select_rows(index, run, after=after, kind=options.kind, only=options.only)
@@ -150,7 +150,7 @@ def _limit(options: argparse.Namespace) -> int | None:
 # ---- a step --------------------------------------------------------------------------------------
 
 
-def _show_step(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+def _show_step(index: RunIndex, run: RunRow, options: argparse.Namespace) -> None:
     row = _row(index, run, options.step)
     log = RunLog(Path(run.directory))
     step = log.step_from(row.step, row.spot)
@@ -201,7 +201,7 @@ def _request(log: RunLog, step: Step) -> dict[str, Any]:
     return request_of(log, arguments)
 
 
-def _row(index: Index, run: RunRow, step: int) -> StepRow:
+def _row(index: RunIndex, run: RunRow, step: int) -> StepRow:
     try:
         return index.step(run.run, step)
     except NotFound:

@@ -23,7 +23,7 @@ from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.journal.integrity.findings import Report
+    from paddock.journal.integrity.findings import VerifyReport
     from paddock.journal.integrity.keys import PublicKey
     from paddock.model.events import Head, Record
 
@@ -104,7 +104,7 @@ def _verify_journal(place: Path, key: PublicKey, options: argparse.Namespace) ->
     return _EXIT_CODES[report.status]
 
 
-def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bool) -> Report:
+def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bool) -> VerifyReport:
     from paddock.gate.signed_journals import run_named
     from paddock.journal.integrity.verify import verify
     from paddock.state.home import Home
@@ -132,7 +132,7 @@ def _saved_head(path: Path) -> Head:
         raise InvalidInput(f"--head: {path} is not a saved head") from None
 
 
-def _save_head(report: Report, path: Path) -> None:
+def _save_head(report: VerifyReport, path: Path) -> None:
     from paddock.journal.codec import body_of
 
     if report.head is None:
@@ -140,7 +140,7 @@ def _save_head(report: Report, path: Path) -> None:
     write_pieces([json.dumps(body_of(report.head), indent=1), "\n"], path)
 
 
-def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool) -> None:
+def _say_report(report: VerifyReport, options: argparse.Namespace, *, is_running: bool) -> None:
     if options.json:
         say_json({**_report_json(report), "is_running": is_running})
         return
@@ -163,7 +163,7 @@ def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool
         say("a process is still writing it: verify it again when the run has ended")
 
 
-def _report_json(report: Report) -> dict[str, Any]:
+def _report_json(report: VerifyReport) -> dict[str, Any]:
     from paddock.journal.codec import body_of
 
     return {

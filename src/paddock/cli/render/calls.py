@@ -58,7 +58,7 @@ def short_call_text(step: Step) -> str:
     if step.kind is not Kind.HTTP or not traffic.host:
         return step_call_text(step)
     is_default_port = traffic.port in (None, _DEFAULT_PORTS.get(traffic.scheme))
-    place = traffic.host if is_default_port else traffic.place
+    place = traffic.host if is_default_port else traffic.endpoint
     return plain(f"{traffic.method} {place}{traffic.target or '/'}", MAX_CALL)
 
 
@@ -81,10 +81,10 @@ def _network_call(kind: Kind, name: str, arguments: Mapping[str, Any]) -> str:
     if kind is Kind.MODEL:
         prompt = arguments.get("prompt")
         question = f": {prompt}" if isinstance(prompt, str) and prompt else ""
-        return f"{arguments.get('model') or name} at {traffic.place}{traffic.target}{question}"
+        return f"{arguments.get('model') or name} at {traffic.endpoint}{traffic.target}{question}"
     if kind is Kind.HTTP:
         return f"{traffic.method} {traffic.url.removeprefix('https://')}"
-    return f"{traffic.method or ''} {traffic.place}".strip()
+    return f"{traffic.method or ''} {traffic.endpoint}".strip()
 
 
 def _tokens(step: Step) -> str:

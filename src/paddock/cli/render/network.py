@@ -111,7 +111,7 @@ def row_of(traffic: Traffic, start_us: int, *, with_why: bool) -> NetworkRow:
         offset(step.at, start_us),
         step.kind or "-",
         plain(traffic.method or "-", 20),
-        plain(traffic.place or "-", 100),
+        plain(traffic.endpoint or "-", 100),
         _path(traffic),
         "-" if traffic.status is None else str(traffic.status),
         _verdict(step),

@@ -15,7 +15,7 @@ from paddock.cli.output import counts, pick
 from paddock.cli.render.run_lines import OUTCOMES
 from paddock.cli.render.table import table, terminal_table
 from paddock.cli.render.units import clock, took
-from paddock.journal.index.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.journal.index.rows import RunRow
 from paddock.journal.index.terms import changed_terms
 from paddock.model.errors import NotFound
@@ -118,7 +118,7 @@ class Branch(msgspec.Struct, frozen=True):
     changed: tuple[str, ...] = ()  # from the run above it
 
 
-def branches(runs: Iterable[RunRow], index: Index) -> list[Branch]:
+def branches(runs: Iterable[RunRow], index: RunIndex) -> list[Branch]:
     """Return these runs and all that they come from, in the order of a tree: lines with the newest
     run first, and in each line the older before the newer."""
     rows = _with_ancestors(runs, index)
@@ -152,7 +152,7 @@ def tree_table(tree: Iterable[Branch]) -> str:
     )
 
 
-def _with_ancestors(runs: Iterable[RunRow], index: Index) -> dict[str, RunRow | None]:
+def _with_ancestors(runs: Iterable[RunRow], index: RunIndex) -> dict[str, RunRow | None]:
     """Return the rows by the ids of their runs; None for a run that is gone."""
     unread = list(runs)
     rows: dict[str, RunRow | None] = {row.run: row for row in unread}

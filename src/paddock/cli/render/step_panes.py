@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from paddock.cli.render.world import DocumentDifference
     from paddock.model.steps import Step
     from paddock.run.history import HistoryStep, RunHistory
-    from paddock.state.trees.comparison import Change
+    from paddock.state.trees.comparison import TreeChange
     from paddock.state.trees.nodes import Node
     from paddock.state.trees.store import TreeStore
 
@@ -297,7 +297,7 @@ def _difference_lines(service: str, difference: DocumentDifference) -> Iterator[
         yield f"{plain(field.field, 100)}: {before}{after}"
 
 
-def _change_lines(store: TreeStore, changes: list[Change]) -> Iterator[str]:
+def _change_lines(store: TreeStore, changes: list[TreeChange]) -> Iterator[str]:
     for number, change in enumerate(changes[:_MAX_FILES]):
         yield heading(f"{change.kind} {plain(change.path, 400)}")
         if number < _MAX_DIFFS:
@@ -306,7 +306,7 @@ def _change_lines(store: TreeStore, changes: list[Change]) -> Iterator[str]:
         yield f"({many(len(changes) - _MAX_FILES, 'more file')})"
 
 
-def _diff_lines(store: TreeStore, change: Change) -> Iterator[str]:
+def _diff_lines(store: TreeStore, change: TreeChange) -> Iterator[str]:
     before, after = (_file_text(store, node) for node in (change.before, change.after))
     if before is None or after is None:
         yield "(it is no text, or too long to compare)"

@@ -23,7 +23,7 @@ from paddock.cli.render.step_gist import in_order
 from paddock.cli.render.units import clock, offset, took
 from paddock.journal.calls import detail_lines
 from paddock.journal.codec import body_of
-from paddock.journal.index.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.journal.index.rows import RunRow, StepRow
 from paddock.journal.log import MAX_PAGE_RECORDS, RunLog
 from paddock.journal.plain_values import as_json
@@ -243,7 +243,12 @@ class IndexedStep(NamedTuple):
 
 
 def select_rows(
-    index: Index, run: RunRow, *, after: int = -1, kind: str | None = None, only: str | None = None
+    index: RunIndex,
+    run: RunRow,
+    *,
+    after: int = -1,
+    kind: str | None = None,
+    only: str | None = None,
 ) -> Iterator[StepRow]:
     """Yield the rows of the steps after one that are of this kind and what `only` says of them."""
     column, value = ONLY[only] if only else ("", None)

@@ -21,7 +21,7 @@ from paddock.model.action import Action, Kind
 from paddock.model.errors import Blocked, Conflict, NotFound, SandboxDied, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Limits, Spec
-from paddock.state.home import Home, Record, held
+from paddock.state.home import Home, SandboxRecord, held
 
 _CONNECT_S = 5.0
 
@@ -156,7 +156,7 @@ class RemoteActions:
         return (await live(Action(kind, kind.value, arguments))).value
 
 
-async def _registered(home: Home, sandbox_id: str) -> Record:
+async def _registered(home: Home, sandbox_id: str) -> SandboxRecord:
     """Return the record when it is complete: that is a moment after the sandbox has been made."""
     deadline = time.monotonic() + _CONNECT_S
     while True:
@@ -166,13 +166,13 @@ async def _registered(home: Home, sandbox_id: str) -> Record:
         await asyncio.sleep(0.01)
 
 
-def find(home: Home, sandbox_id: str) -> Record:
+def find(home: Home, sandbox_id: str) -> SandboxRecord:
     """Return the record of a living sandbox; an unambiguous beginning of its id is enough."""
     names = [n for n in os.listdir(home.sandboxes) if n.startswith(sandbox_id) and n[0] != "."]
     living = [n for n in names if held(home.sandboxes / n)]
     if len(living) > 1 and sandbox_id not in living:
         raise NotFound(f"{sandbox_id!r} could be {', '.join(sorted(living))}; write more of it")
-    record = Record.read(
+    record = SandboxRecord.read(
         home.sandboxes / (sandbox_id if sandbox_id in living else (living or ["-"])[0])
     )
     if not living or record is None:
@@ -180,18 +180,18 @@ def find(home: Home, sandbox_id: str) -> Record:
     return record
 
 
-def living(home: Home) -> list[Record]:
+def living(home: Home) -> list[SandboxRecord]:
     """Return the records of all sandboxes that run, of any process, without pooled machines."""
     records = []
     for name in sorted(os.listdir(home.sandboxes)):
         if not name.startswith(".") and held(home.sandboxes / name):
-            record = Record.read(home.sandboxes / name)
+            record = SandboxRecord.read(home.sandboxes / name)
             if record is not None and record.init_pid:
                 records.append(record)
     return records
 
 
-def _connected(home: Home, record: Record) -> socket.socket:
+def _connected(home: Home, record: SandboxRecord) -> socket.socket:
     pid = (record.info or {}).get("host_pid", 0)
     directory = os.open(home.hosts, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

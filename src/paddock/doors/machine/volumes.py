@@ -127,11 +127,11 @@ def _remove(home: Home, layers: Layers, name: str) -> None:
 
 def mounting(home: Home, name: str) -> list[str]:
     """Return the sandboxes that have the volume mounted now, of any process."""
-    from paddock.state.home import Record, held
+    from paddock.state.home import SandboxRecord, held
 
     found = []
     for directory in home.sandboxes.iterdir():
-        record = Record.read(directory)
+        record = SandboxRecord.read(directory)
         if record and name in (record.info or {}).get("volumes", ()) and held(directory):
             found.append(record.sandbox_id)
     return found

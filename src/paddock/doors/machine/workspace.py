@@ -14,7 +14,7 @@ from paddock.doors.terms import governing_file
 from paddock.fence.mount_sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.changes.overlay import overlay_changes
 from paddock.state.changes.tree_scan import Stamp, scan, scan_changes
 from paddock.state.changes.write_back import Applied, Consent, apply_changes
@@ -30,7 +30,7 @@ class WorkspaceChange(msgspec.Struct, frozen=True):
 
     path: str
     kind: str  # added | modified | deleted
-    change: Change
+    change: FileChange
     tree: ChangedTree
 
     def __str__(self) -> str:
@@ -168,5 +168,5 @@ def _start_stamps(box: Box) -> Mapping[str, Stamp]:
     return box.start.stamps
 
 
-def _changed(tree: ChangedTree, changes: Iterable[Change]) -> list[WorkspaceChange]:
+def _changed(tree: ChangedTree, changes: Iterable[FileChange]) -> list[WorkspaceChange]:
     return [WorkspaceChange(f"{tree.target}/{c.path}", c.kind, c, tree) for c in changes]

@@ -20,7 +20,7 @@ from paddock.gate.alerts import EGRESS_DENIED
 from paddock.gate.gate import Gate
 from paddock.journal.errors import JournalBroken
 from paddock.journal.secrets.seal import Sealer
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.model.action import Action, Decision, Outcome, Receipt, Verdict
 from paddock.model.events import AnyEvent
 from paddock.policy.decide import Policy
@@ -57,7 +57,7 @@ class DoorContext(msgspec.Struct):
     sealer: Sealer | None = None  # without one, credentials of answers are not kept
     sealed_for: str | None = None  # the run for which seals hold; this one where nothing is said
     held: BodyMemory = msgspec.field(default_factory=BodyMemory)  # of requests
-    keyed: Keyed | None = None  # without one, credentials of requests cannot be compared
+    keyed: ValueHmac | None = None  # without one, credentials of requests cannot be compared
 
     @property
     def latest_prompt(self) -> str | None:

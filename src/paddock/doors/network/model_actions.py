@@ -12,14 +12,11 @@ from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import Proposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.llm.answer import ToolCall
 from paddock.llm.formats import Wire, is_vendor, recognise
 from paddock.llm.observed import observed_format
-from paddock.llm.request import (
-    describe_request,
-    without_definitions,
-)
+from paddock.llm.request import describe_request, without_definitions
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
@@ -30,7 +27,7 @@ _KEPT = (
 
 
 def as_model_action(
-    proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: Keyed | None = None
+    proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: ValueHmac | None = None
 ) -> Action | None:
     """Return the `model` action of a request to a model, or None for any other request. With a
     gate, all messages are stored in its run, each once. Raises JournalBroken."""

@@ -39,7 +39,7 @@ from paddock.doors.network.http1.messages import known
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.secrets.signatures import stable_credential
 from paddock.journal.secrets.search import is_oddly_escaped
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.llm.formats import Wire, is_model_path
 from paddock.llm.json_text import Unreadable, load
 from paddock.model.action import Action, Effect, Kind
@@ -113,7 +113,7 @@ class BodyTerms(msgspec.Struct, frozen=True):
 
 
 async def propose(
-    request: Request, origin: Origin, keyed: Keyed | None = None, terms: BodyTerms | None = None
+    request: Request, origin: Origin, keyed: ValueHmac | None = None, terms: BodyTerms | None = None
 ) -> Proposal:
     """Read what rules may ask for, and return the proposal. Raises BadMessage, ConnLost or
     BodyRefused."""
@@ -151,7 +151,7 @@ async def propose(
 
 
 def _looked_at(
-    kind: str, raw: bytes, keyed: Keyed | None, arguments: dict[str, Any]
+    kind: str, raw: bytes, keyed: ValueHmac | None, arguments: dict[str, Any]
 ) -> tuple[Any, dict[str, str]]:
     """Return the value of a body, and the hashes that tell it from others: all that takes time."""
     arguments |= measure(raw)
@@ -227,7 +227,7 @@ def _digests(headers: Headers, raw: bytes) -> dict[str, Any]:
     return digests
 
 
-def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
+def _keyed(headers: Headers, keyed: ValueHmac | None) -> dict[str, Any]:
     """Return hashes of credentials, which are not shown: by them two requests can still be
     compared."""
     if keyed is None or not (hashes := known(headers, _hashes(keyed))):
@@ -236,7 +236,7 @@ def _keyed(headers: Headers, keyed: Keyed | None) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=64)
-def _hashes(keyed: Keyed) -> Callable[[Headers], dict[str, str]]:
+def _hashes(keyed: ValueHmac) -> Callable[[Headers], dict[str, str]]:
     """Return one function for each key: by it, the hashes of headers that repeat are made once."""
 
     def found(headers: Headers) -> dict[str, str]:

@@ -28,7 +28,7 @@ from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
 from paddock.fence.uids import FIRST_UID, LAYER_OWNER, UID_COUNT
 from paddock.state import procstat
-from paddock.state.home import Home, Record, abandoned, claim, remove_tree
+from paddock.state.home import Home, SandboxRecord, abandoned, claim, remove_tree
 from paddock.state.layers import btrfs
 from paddock.state.layers.layers import (
     BtrfsLayers,
@@ -135,7 +135,7 @@ class Keeper:
         sandbox_id = ask["id"]
         box = self._boxes[sandbox_id] = _Box(lease=claim(self._home, sandbox_id))
         groups = tuple(ask["cgroups"])
-        box.record = Record(sandbox_id, sandbox_id, groups, info={"base": ask["base"]})
+        box.record = SandboxRecord(sandbox_id, sandbox_id, groups, info={"base": ask["base"]})
         box.record.write(self._home.sandboxes / sandbox_id)
         return {}
 
@@ -187,7 +187,7 @@ class Keeper:
             self._remove(box.record)
         box.release()
 
-    def _remove(self, record: Record) -> None:
+    def _remove(self, record: SandboxRecord) -> None:
         """Remove what a sandbox left: the same for an orderly end, a dead host and a sweep."""
         cgroups.remove(list(record.cgroups))
         self._layers.destroy(record.layer)
@@ -201,7 +201,7 @@ class Keeper:
 
     def _sweep(self) -> None:
         for directory, lease in abandoned(self._home):
-            record = Record.read(directory)
+            record = SandboxRecord.read(directory)
             if record is None:
                 remove_tree(directory)
             else:
@@ -289,7 +289,7 @@ class _Box:
 
     def __init__(self, lease: int) -> None:
         self.lease = lease
-        self.record: Record | None = None
+        self.record: SandboxRecord | None = None
         self.uid = 0
         self.uid_lock: int | None = None
         self.pid = 0  # of the guest

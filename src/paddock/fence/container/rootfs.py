@@ -25,7 +25,7 @@ from paddock.state.layers.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
-    from paddock.state.templates.store import Template
+    from paddock.state.templates.store import StoredTemplate
 
 _MAX_IMAGE_TEXT = 1 << 20
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
@@ -104,7 +104,7 @@ def _template_root(
     return [Bind("/", MountSource(rootfs), BindKind.OVERLAY, upper="overlays/root")], []
 
 
-def _template(home: Home, name: str) -> Template:
+def _template(home: Home, name: str) -> StoredTemplate:
     from paddock.state.templates.store import TemplateStore  # most sandboxes need none of it
 
     return TemplateStore(home.templates).get(name)

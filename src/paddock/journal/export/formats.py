@@ -13,7 +13,7 @@ from paddock.model.errors import IntegrityError
 
 
 class Format(enum.StrEnum):
-    """What a run can be exported as."""
+    """The formats that a run can be exported in."""
 
     JSONL = "jsonl"  # the records as they are: `verify` takes the file
     CSV = "csv"  # a row a step
@@ -32,15 +32,15 @@ def _writer(form: Format) -> Callable[[RunLog], Iterator[str]]:
         case Format.JSONL:
             return _as_jsonl
         case Format.CSV:
-            from paddock.journal.export.csv_table import as_csv
+            from paddock.journal.export._csv_table import as_csv
 
             return as_csv
         case Format.OTEL:
-            from paddock.journal.export.otel import as_otel
+            from paddock.journal.export._otel import as_otel
 
             return as_otel
         case Format.HAR:
-            from paddock.journal.export.har import as_har
+            from paddock.journal.export._har import as_har
 
             return as_har
     assert_never(form)

@@ -47,7 +47,7 @@ _STEP_COLUMNS = "step, kind, name, effect, verdict, rule, outcome, at, ended_at,
 
 
 class _Progress(msgspec.Struct, frozen=True):
-    """How far a journal is indexed."""
+    """The point up to which a journal is indexed."""
 
     number: int
     spot: Spot
@@ -64,7 +64,7 @@ class _Chunk(msgspec.Struct, frozen=True):
     end: Spot  # where the next record begins
 
 
-class Index:
+class RunIndex:
     """The index in one file. Its methods may be called from any thread."""
 
     def __init__(self, path: Path | None) -> None:
@@ -82,7 +82,7 @@ class Index:
         with self._guard:
             self._db.close()
 
-    def __enter__(self) -> Index:
+    def __enter__(self) -> RunIndex:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -93,7 +93,7 @@ class Index:
         return sum(iter(lambda: self._read_on(RunLog(directory)), 0))
 
     def update_all(self, root: Path) -> list[str]:
-        """Brings every journal below `root` up to date; says which could not be read, and why."""
+        """Bring every journal below `root` up to date; return which could not be read, and why."""
         self._forget_vanished()
         troubles = []
         for directory in journals(root):
@@ -104,7 +104,7 @@ class Index:
         return troubles
 
     def rebuild(self, root: Path) -> list[str]:
-        """Forgets everything and reads all journals below `root` again."""
+        """Forget everything and read all journals below `root` again."""
         with self._transaction():
             self._db.execute("DELETE FROM steps")
             self._db.execute("DELETE FROM runs")
@@ -118,7 +118,7 @@ class Index:
         limit: int = 100,
         offset: int = 0,
     ) -> list[RunRow]:
-        """The newest runs first; with `project`, those that belong to that directory."""
+        """Return the newest runs first; with `project`, those that belong to that directory."""
         rows = self._rows(
             f"SELECT {_RUN_COLUMNS} FROM runs WHERE (?1 IS NULL OR agent = ?1)"  # noqa: S608
             " AND (?2 IS NULL OR project = ?2)"
@@ -136,7 +136,7 @@ class Index:
     def steps(
         self, run: str, *, after: int = -1, limit: int = 100, verdict: str | None = None
     ) -> list[StepRow]:
-        """A page of steps in their order, from the first number beyond `after` on."""
+        """Return a page of steps in their order, from the first number beyond `after` on."""
         rows = self._rows(
             f"SELECT {_STEP_COLUMNS} FROM steps WHERE run = (SELECT number FROM runs"  # noqa: S608
             " WHERE run = ?1) AND step > ?2 AND (?3 IS NULL OR verdict = ?3)"
@@ -146,10 +146,10 @@ class Index:
         return [_step_row(run, row) for row in rows]
 
     def step(self, run: str, step: int) -> StepRow:
-        found = self.steps(run, after=step - 1, limit=1)
-        if not found or found[0].step != step:
+        rows = self.steps(run, after=step - 1, limit=1)
+        if not rows or rows[0].step != step:
             raise NotFound(f"run {run} has no step {step} in the index")
-        return found[0]
+        return rows[0]
 
     def _read_on(self, log: RunLog) -> int:
         """Read one chunk and return how many records it has. What was read is written only if
@@ -262,7 +262,7 @@ class Index:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it or nothing; one inside another is part of it."""
+        """Do all of it or nothing; a transaction inside another is part of it."""
         with self._guard:
             if self._db.in_transaction:
                 yield
@@ -277,7 +277,7 @@ class Index:
 
 
 def journals(root: Path) -> list[Path]:
-    """The directories below `root` that hold a journal."""
+    """Return the directories below `root` that hold a journal."""
     return sorted(path.parent for path in root.glob(f"*/{segment_name(1)}"))
 
 
@@ -293,7 +293,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """The database; one that is damaged or of another version is made anew."""
+    """Return the database; one that is damaged or of another version is made anew."""
     for is_last in (False, True):
         db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
         try:

@@ -120,7 +120,8 @@ class StepRow(msgspec.Struct, frozen=True):
 
 
 class StepTally(msgspec.Struct):
-    """What some further records add to one step: the columns of its row, in their order."""
+    """The values that some further records add to one step: the columns of its row, in their
+    order."""
 
     kind: str | None
     name: str | None
@@ -140,7 +141,7 @@ class StepTally(msgspec.Struct):
 
 
 class Tally(msgspec.Struct):
-    """What some further records of one run add to the index."""
+    """The values that some further records of one run add to the index."""
 
     # Records with other events are counted and not decoded.
     EVENTS: ClassVar[tuple[type[Event], ...]] = (

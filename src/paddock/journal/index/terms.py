@@ -35,7 +35,7 @@ def run_terms(opened: Opened, configured: Configured) -> dict[str, str]:
 def opened_terms(opened: Opened) -> dict[str, str]:
     """Return the terms with which a run was opened, and those that its fork was told to change."""
     seed = opened.seed
-    return _spelled({
+    return _as_texts({
         "stage": opened.stage,
         _DIGEST_NAME: opened.policy_digest,
         "seed": None if seed is not None and _RANDOM.fullmatch(seed) else seed,
@@ -63,18 +63,18 @@ def configured_terms(configured: Configured) -> dict[str, str]:
     policy = configured.policy
     file = None if policy.name is None else policy.name.rpartition("/")[2]
     inner = _of_text(policy.text) if policy.text and len(policy.text) <= _MAX_TEXT else {}
-    return {**_spelled({"policy": file}), **inner}
+    return {**_as_texts({"policy": file}), **inner}
 
 
 def changed_terms(mine: Mapping[str, str], theirs: Mapping[str, str]) -> tuple[str, ...]:
-    """What is otherwise here than there: `stage narrow`, `limits.pids=9`, `no fault slow`. The
-    digest of the policy is named only where nothing else says what is otherwise in it."""
-    words = list(_changed(mine, theirs))
-    is_told = any(not one.startswith(("command ", "seed ")) for one in words)
+    """Return the terms that differ: `stage narrow`, `limits.pids=9`, `no fault slow`. The digest of
+    the policy is named only where nothing else says what differs in it."""
+    changes = list(_changed(mine, theirs))
+    is_told = any(not change.startswith(("command ", "seed ")) for change in changes)
     digest = mine.get(_DIGEST_NAME)
     if digest != theirs.get(_DIGEST_NAME) and digest is not None and not is_told:
-        words.append(f"policy {digest[:_DIGEST]}")
-    return tuple(words)
+        changes.append(f"policy {digest[:_DIGEST]}")
+    return tuple(changes)
 
 
 def _changed(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
@@ -85,42 +85,43 @@ def _changed(mine: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str
 
 
 def _words(name: str, value: str) -> str:
-    if name.startswith(tuple(f"{one} " for one in _LISTED.values())):
+    if name.startswith(tuple(f"{kind} " for kind in _LISTED.values())):
         return name
     return f"{name} {value}" if name in _SAID else f"{name}={value}"
 
 
 @lru_cache(maxsize=64)
 def _of_text(text: str) -> dict[str, str]:
-    """What a policy says, by the path to it. Forks of one run mostly have the same text."""
+    """Return the terms of a policy, by the path to each. Forks of one run mostly have the same
+    text."""
     import yaml  # most runs have no forks
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         events = yaml.parse(text, Loader=loader)
-        if any(isinstance(one, yaml.AliasEvent) for one in events):
+        if any(isinstance(item, yaml.AliasEvent) for item in events):
             return {}  # we write none, and a few can stand for more than any memory holds
         value = yaml.load(text, Loader=loader)  # noqa: S506 - it is a safe one
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
     document = value if isinstance(value, dict) else {}
-    known = {name: one for name, one in document.items() if name not in _ELSEWHERE}
-    return _spelled(dict(_flat("", known, 0)))
+    own = {name: item for name, item in document.items() if name not in _ELSEWHERE}
+    return _as_texts(dict(_flat("", own, 0)))
 
 
 def _flat(at: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict) and value and depth < _MAX_DEPTH:
-        for name, one in value.items():
-            yield from _flat(f"{at}.{name}" if at else str(name), one, depth + 1)
+        for name, item in value.items():
+            yield from _flat(f"{at}.{name}" if at else str(name), item, depth + 1)
     elif at in _LISTED and isinstance(value, list):
-        for one in value:
-            yield f"{_LISTED[at]} {_name_of(one)}", one
+        for item in value:
+            yield f"{_LISTED[at]} {_name_of(item)}", item
     elif at:
         yield at, value
 
 
 def _name_of(listed: Any) -> str:
-    """Its id; what has none is its own name."""
+    """Return the id of an item of a list; an item that has none is its own name."""
     name = listed.get("id") if isinstance(listed, Mapping) else listed
     return name if isinstance(name, str) else json.dumps(listed, default=str)
 
@@ -131,9 +132,9 @@ def _several(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _spelled(terms: Mapping[str, Any]) -> dict[str, str]:
-    known = [(name, one) for name, one in terms.items() if one is not None][:MAX_TERMS]
-    return {name[:MAX_WORDS]: _text(name, one) for name, one in known}
+def _as_texts(terms: Mapping[str, Any]) -> dict[str, str]:
+    chosen = [(name, term) for name, term in terms.items() if term is not None][:MAX_TERMS]
+    return {name[:MAX_WORDS]: _text(name, term) for name, term in chosen}
 
 
 def _text(name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a check of a journal can find, and how to tell one kind of break from another."""
+"""The problems that a check of a journal can find, and how kinds of breaks are told apart."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 import msgspec
 
 from paddock.journal.records import Chain, ChainBroken, hash_before, read_back
-from paddock.journal.segments import batches
 from paddock.model.errors import IntegrityError
 from paddock.model.events import Head
 from paddock.model.plural import many
+from paddock.objects.line_file import batches
 
 
-class Finding(enum.StrEnum):
-    """What is wrong with a journal."""
+class VerifyFinding(enum.StrEnum):
+    """The kinds of problems of a journal."""
 
     CHANGED = "changed"
     MISSING = "missing"
@@ -37,17 +37,17 @@ class Finding(enum.StrEnum):
 
 
 class Status(enum.StrEnum):
-    """What a journal deserves to be called."""
+    """The verdict on a journal."""
 
     ENDED = "ended"  # signed from its first record to its end
     INTERRUPTED = "interrupted"  # sound as far as it is signed; its run did not end, or not yet
     BROKEN = "broken"  # changed, damaged, of somebody else, or not signed
 
 
-class Problem(msgspec.Struct, frozen=True):
+class JournalProblem(msgspec.Struct, frozen=True):
     """One finding and its place: segment, line in it (from 1), number of the record."""
 
-    finding: Finding
+    finding: VerifyFinding
     text: str
     segment: str | None = None
     line: int | None = None
@@ -59,17 +59,17 @@ class Problem(msgspec.Struct, frozen=True):
         places = [self.segment or ""]
         places += [f"line {self.line}"] if self.line else []
         places += [f"record {self.n}"] if self.n is not None else []
-        said = f"{', '.join(filter(None, places))}: {self.finding}: {self.text}"
+        text = f"{', '.join(filter(None, places))}: {self.finding}: {self.text}"
         if self.expected is not None:
-            said += f"\n  expected {self.expected}\n  found    {self.found or 'no record'}"
-        return said
+            text += f"\n  expected {self.expected}\n  found    {self.found or 'no record'}"
+        return text
 
 
-class Report(msgspec.Struct, frozen=True):
-    """What was checked and what was found. The first `signed` records are covered by a valid head;
-    those after them are chained, but whoever can write the file could have added them. A writer
-    that was killed may have left `torn_bytes` of a record behind them. The first `usable` records
-    may be acted on: those that were signed before a writer recovered what nobody had signed."""
+class VerifyReport(msgspec.Struct, frozen=True):
+    """The result of a check. The first `signed` records are covered by a valid head; those after
+    them are chained, but whoever can write the file could have added them. A writer that was killed
+    may have left `torn_bytes` of a record behind them. The first `usable` records may be acted on:
+    those that were signed before a writer recovered what nobody had signed."""
 
     run: str | None
     records: int
@@ -82,7 +82,7 @@ class Report(msgspec.Struct, frozen=True):
     are_blobs_checked: bool
     is_closed: bool
     torn_bytes: int
-    problems: tuple[Problem, ...]
+    problems: tuple[JournalProblem, ...]
 
     @property
     def ok(self) -> bool:
@@ -117,37 +117,45 @@ class Report(msgspec.Struct, frozen=True):
 
 def diagnose(
     broken: ChainBroken, chain: Chain, paths: list[Path], path: Path, line: int
-) -> tuple[Finding, str, int]:
-    """What happened at a line that does not continue the chain, and to which record."""
+) -> tuple[VerifyFinding, str, int]:
+    """Return what happened at a line that does not continue the chain, and to which record."""
     wanted, claimed = chain.size, broken.n
     if claimed is None:
-        return Finding.CHANGED, "the line is not a record", wanted
+        return VerifyFinding.CHANGED, "the line is not a record", wanted
     later = _Later(paths, path, line)
     if claimed > wanted:
         return _gone(wanted, claimed, later)
     if claimed < wanted:
         text = f"record {claimed} stands where record {wanted} belongs"
-        return (Finding.REORDERED if later.has(wanted) else Finding.INSERTED), text, claimed
+        return (
+            (VerifyFinding.REORDERED if later.has(wanted) else VerifyFinding.INSERTED),
+            text,
+            claimed,
+        )
     if later.next_hash_before == sha256(b"\x00" + broken.line).hexdigest() and wanted > 0:
         # The record after this one confirms it, so it is the one before that is not what it was.
-        return Finding.CHANGED, f"record {wanted - 1} is not the one that was written", wanted - 1
+        return (
+            VerifyFinding.CHANGED,
+            f"record {wanted - 1} is not the one that was written",
+            wanted - 1,
+        )
     if wanted == 0 or later.next_hash_before is not None:
-        return Finding.CHANGED, f"record {wanted} is not the one that was written", wanted
+        return VerifyFinding.CHANGED, f"record {wanted} is not the one that was written", wanted
     text = f"record {wanted - 1} or {wanted} is not the one that was written"
-    return Finding.CHANGED, text, wanted - 1
+    return VerifyFinding.CHANGED, text, wanted - 1
 
 
-def _gone(wanted: int, found: int, later: _Later) -> tuple[Finding, str, int]:
+def _gone(wanted: int, found: int, later: _Later) -> tuple[VerifyFinding, str, int]:
     if later.has(wanted):
         text = f"record {found} stands before record {wanted}"
-        return Finding.REORDERED, text, found
+        return VerifyFinding.REORDERED, text, found
     last = found - 1
     names = f"record {wanted} is" if last == wanted else f"records {wanted} to {last} are"
-    return Finding.MISSING, f"{names} not there", wanted
+    return VerifyFinding.MISSING, f"{names} not there", wanted
 
 
 class _Later:
-    """What the lines after a break claim to be. Read only when there is a break."""
+    """The claims of the lines after a break. They are read only when there is a break."""
 
     def __init__(self, paths: list[Path], path: Path, line: int) -> None:
         self._numbers: set[int] = set()

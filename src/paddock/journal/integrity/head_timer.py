@@ -18,7 +18,7 @@ _IDLE_S = 5.0
 
 
 class Signed(Protocol):
-    """What the timer needs of a journal; a test may use another one."""
+    """The interface of a journal to the timer; a test may use another one."""
 
     def sign_when_due(self) -> bool: ...
 
@@ -70,7 +70,8 @@ class HeadTimer:
 
 
 def _is_left(journal: Signed) -> bool:
-    """One journal that fails must not leave the others without signatures."""
+    """Sign a journal if that is due, and return whether it has unsigned records. One that fails
+    must not leave the others without signatures."""
     try:
         return journal.sign_when_due()
     except Exception:

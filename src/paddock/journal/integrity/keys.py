@@ -37,7 +37,7 @@ _PUBLIC_HEAD = bytes.fromhex("302a300506032b6570032100")
 
 
 class PublicKey(msgspec.Struct, frozen=True):
-    """What others verify with. Its id is the SHA-256 of its 32 bytes."""
+    """The key that others verify with. Its id is the SHA-256 of its 32 bytes."""
 
     raw: bytes
 
@@ -47,7 +47,7 @@ class PublicKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def load(cls, path: Path) -> PublicKey:
-        """From a PEM file, or from one with the 32 bytes in hex."""
+        """Return the key in a PEM file, or in one with the 32 bytes in hex."""
         try:
             with open(path, "rb") as file:
                 return cls.parse(file.read(_MAX_FILE_BYTES))
@@ -73,7 +73,7 @@ class PublicKey(msgspec.Struct, frozen=True):
         return self.raw.hex()
 
     def is_signed(self, message: bytes, signature: bytes) -> bool:
-        """Whether `signature` over `message` was made with the private half."""
+        """Return whether `signature` over `message` was made with the private half."""
         from cryptography.exceptions import InvalidSignature
 
         try:
@@ -95,7 +95,8 @@ class SigningKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def open(cls, directory: Path) -> SigningKey:
-        """The key of that directory, made on first use. Two processes at once get the same one."""
+        """Return the key of that directory, made on first use. Two processes at once get the same
+        one."""
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not os.path.lexists(directory / PRIVATE_NAME):
@@ -119,8 +120,8 @@ def _verifying(raw: bytes) -> Ed25519PublicKey:
 
 
 def secret_bytes(directory: Path, name: str) -> bytes:
-    """Random bytes of that directory, made on first use and for this user alone. Two processes at
-    once get the same ones."""
+    """Return random bytes of that directory, made on first use and for this user alone. Two
+    processes at once get the same ones."""
     path = directory / name
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -149,7 +150,8 @@ def _make(directory: Path) -> None:
 
 
 def _give_once(path: Path, content: bytes) -> None:
-    """Complete before it has its name, and the name is given once: the slower takes the other's."""
+    """Write a file that is complete before it has its name, and give the name once: the slower of
+    two processes takes the other's."""
     with _whole_file(path, content, 0o600) as temporary, contextlib.suppress(FileExistsError):
         os.link(temporary, path)
 
@@ -173,7 +175,7 @@ def _load(path: Path) -> Ed25519PrivateKey:
 
 
 def _usual_raw(pem: bytes) -> bytes | None:
-    """The key in a file as we write it; None for one that the library must read."""
+    """Return the key in a file as we write it; None for one that the library must read."""
     lines = pem.strip().splitlines()
     if len(lines) != 3 or lines[0] != b"-----BEGIN PRIVATE KEY-----":
         return None

@@ -21,7 +21,7 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return sha256(b"\x01" + left + right).digest()
 
 
-class Tree:
+class MerkleTree:
     """A tree that only grows. Its state is one hash for each bit set in its size."""
 
     __slots__ = ("_peaks", "size")
@@ -31,7 +31,7 @@ class Tree:
         self._peaks: list[bytes] = []
 
     def append(self, leaf: bytes) -> None:
-        """Adds a leaf's hash; for every trailing one in the old size, two subtrees become one."""
+        """Add a leaf's hash; for every trailing one in the old size, two subtrees become one."""
         size = self.size
         while size & 1:
             leaf = sha256(b"\x01" + self._peaks.pop() + leaf).digest()
@@ -61,12 +61,12 @@ class Leaves:
         return len(self._levels[0])
 
     def root(self, size: int | None = None) -> bytes:
-        """The root of the first `size` leaves."""
+        """Return the root of the first `size` leaves."""
         size = self._bounded(len(self) if size is None else size)
         return self._range(0, size) if size else EMPTY_ROOT
 
     def inclusion(self, index: int, size: int) -> list[bytes]:
-        """The proof that leaf `index` is in the tree of the first `size` leaves."""
+        """Return the proof that leaf `index` is in the tree of the first `size` leaves."""
         if not 0 <= index < self._bounded(size):
             raise IndexError(f"leaf {index} is not in a tree of {size}")
         proof: list[bytes] = []
@@ -79,24 +79,6 @@ class Leaves:
             else:
                 proof.append(self._range(start, middle))
                 start = middle
-        return proof[::-1]
-
-    def consistency(self, old: int, new: int) -> list[bytes]:
-        """The proof that the tree of the first `new` leaves continues that of the first `old`."""
-        if not 0 < old <= self._bounded(new):
-            raise IndexError(f"a tree of {new} does not continue one of {old}")
-        proof: list[bytes] = []
-        start, end, is_whole = 0, new, True
-        while end != old:
-            middle = start + _split(end - start)
-            if old <= middle:
-                proof.append(self._range(middle, end))
-                end = middle
-            else:
-                proof.append(self._range(start, middle))
-                start, is_whole = middle, False
-        if not is_whole:
-            proof.append(self._range(start, end))
         return proof[::-1]
 
     def _bounded(self, size: int) -> int:
@@ -116,58 +98,23 @@ class Leaves:
 def check_inclusion(
     leaf: bytes, index: int, size: int, proof: Sequence[bytes], root: bytes
 ) -> bool:
-    """Whether the proof leads from the leaf at `index` to the root of a tree of `size`."""
+    """Return whether the proof leads from the leaf at `index` to the root of a tree of `size`."""
     if not 0 <= index < size or len(leaf) != HASH_BYTES:
         return False
-    node, last, found = index, size - 1, leaf
+    node, last, current = index, size - 1, leaf
     for hashed in proof:
         if last == 0:
             return False
         if node & 1 or node == last:
-            found = node_hash(hashed, found)
+            current = node_hash(hashed, current)
             while node and not node & 1:
                 node, last = node >> 1, last >> 1
         else:
-            found = node_hash(found, hashed)
+            current = node_hash(current, hashed)
         node, last = node >> 1, last >> 1
-    return last == 0 and found == root
-
-
-def check_consistency(
-    old: tuple[int, bytes], new: tuple[int, bytes], proof: Sequence[bytes]
-) -> bool:
-    """Whether the tree `new` (size and root) begins with all of the tree `old`."""
-    (old_size, old_root), (new_size, new_root) = old, new
-    if not 0 < old_size <= new_size:  # all trees continue the empty one: that proves nothing
-        return False
-    if old_size == new_size:
-        return old_root == new_root and not proof
-    if not proof:
-        return False
-    hashes = list(proof)
-    if old_size & (old_size - 1) == 0:
-        hashes.insert(0, old_root)
-    return _both_roots(old_size, new_size, hashes) == (old_root, new_root)
-
-
-def _both_roots(old: int, new: int, hashes: list[bytes]) -> tuple[bytes, bytes] | None:
-    node, last = old - 1, new - 1
-    while node & 1:
-        node, last = node >> 1, last >> 1
-    first = second = hashes[0]
-    for hashed in hashes[1:]:
-        if last == 0:
-            return None
-        if node & 1 or node == last:
-            first, second = node_hash(hashed, first), node_hash(hashed, second)
-            while node and not node & 1:
-                node, last = node >> 1, last >> 1
-        else:
-            second = node_hash(second, hashed)
-        node, last = node >> 1, last >> 1
-    return (first, second) if last == 0 else None
+    return last == 0 and current == root
 
 
 def _split(count: int) -> int:
-    """The largest power of two that is smaller than `count`."""
+    """Return the largest power of two that is smaller than `count`."""
     return 1 << (count - 1).bit_length() - 1

@@ -15,11 +15,12 @@ from paddock.journal.integrity.heads import is_signed_by, parse_head
 from paddock.journal.integrity.keys import PublicKey
 from paddock.journal.integrity.merkle import Leaves, check_inclusion, leaf_hash
 from paddock.journal.integrity.step_counts import is_count_of_step
-from paddock.journal.records import MAX_LINE_BYTES, Chain, ChainBroken, read_back
-from paddock.journal.segments import batches, segments
+from paddock.journal.records import Chain, ChainBroken, line_end, read_back
+from paddock.journal.segments import segments
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.model.events import Head, Record
 from paddock.model.plural import many
+from paddock.objects.line_file import MAX_LINE_BYTES, batches
 
 PURPOSE = "paddock journal proof v2"
 # Of a run whose heads do not sign how many records a step has: earlier versions recorded it.
@@ -30,7 +31,8 @@ _MAX_PATH = 64
 
 
 def prove(place: Path, step: int) -> dict[str, Any]:
-    """All records of a step that a head covers, each with its path to the last head's root."""
+    """Return all records of a step that a head covers, each with its path to the last head's
+    root."""
     reading = _Reading(step)
     for path in segments(place) if place.is_dir() else [place]:
         for batch in batches(path):
@@ -48,7 +50,7 @@ def prove(place: Path, step: int) -> dict[str, Any]:
 
 
 class _Reading:
-    """What a journal says of one step, up to the last head that fits its records."""
+    """The records of one step, up to the last head that fits the records of the journal."""
 
     def __init__(self, step: int) -> None:
         self.chain = Chain()
@@ -59,7 +61,7 @@ class _Reading:
         self._count: dict[str, Any] = {}
 
     def take(self, line: bytes) -> None:
-        if line.endswith(b'"type":"head"}'):
+        if line.endswith(line_end(Head)):
             self._take_head(line)
         n, of_step, _ = self.chain.follow(line)
         self._leaves.append(bytes.fromhex(self.chain.last.decode()))
@@ -105,7 +107,8 @@ class _Reading:
 
 
 def check_proof(proof: Any, public_key: PublicKey) -> list[Record]:
-    """The records that a proof proves; `IntegrityError` says why it proves nothing."""
+    """Return the records that a proof proves. Raises IntegrityError that says why it proves
+    nothing."""
     is_proof = isinstance(proof, Mapping) and (
         (proof.get("purpose") == PURPOSE and set(proof) == _FIELDS | {"count"})
         or (proof.get("purpose") == PURPOSE_WITHOUT_COUNT and set(proof) == _FIELDS)
@@ -116,7 +119,7 @@ def check_proof(proof: Any, public_key: PublicKey) -> list[Record]:
     records = proof["records"]
     if not isinstance(records, list) or not 0 < len(records) <= _MAX_RECORDS:
         raise IntegrityError("the proof has no records")
-    proved = [_checked_record(one, proof["step"], head) for one in records]
+    proved = [_checked_record(item, proof["step"], head) for item in records]
     numbers = [record.n for record in proved]
     if numbers != sorted(set(numbers)):
         raise IntegrityError("the records of the proof are not in their order")
@@ -133,9 +136,9 @@ def is_complete(proof: Mapping[str, Any]) -> bool:
 def _check_count(proof: Mapping[str, Any], head: Head, shown: int) -> None:
     assert head.steps is not None and head.steps_root is not None
     try:
-        said = proof["count"]
-        records, position = said["records"], said["position"]
-        path = [bytes.fromhex(one) for one in said["path"]]
+        count = proof["count"]
+        records, position = count["records"], count["position"]
+        path = [bytes.fromhex(text) for text in count["path"]]
         if type(records) is not int or type(position) is not int or len(path) > _MAX_PATH:
             raise ValueError
     except (TypeError, KeyError, ValueError):
@@ -167,9 +170,9 @@ def _checked_head(proof: Mapping[str, Any], key: PublicKey) -> Head:
     return head
 
 
-def _checked_record(one: Any, step: Any, head: Head) -> Record:
+def _checked_record(item: Any, step: Any, head: Head) -> Record:
     try:
-        line, path = one["line"].encode(), [bytes.fromhex(h) for h in one["path"]]
+        line, path = item["line"].encode(), [bytes.fromhex(text) for text in item["path"]]
     except (TypeError, KeyError, AttributeError, ValueError):
         raise IntegrityError("a record of the proof is malformed") from None
     if len(line) > MAX_LINE_BYTES or len(path) > _MAX_PATH:

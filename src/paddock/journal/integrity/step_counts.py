@@ -1,4 +1,4 @@
-"""How many records each step of a run has, as a hash tree whose root a head signs.
+"""The number of records of each step of a run, as a hash tree whose root a head signs.
 
 A proof of one step shows its records and, with this tree, that there are no others. The leaves are
 the steps in the order of their first record; a leaf changes when its step gets another record. A
@@ -31,7 +31,7 @@ class StepCounts:
 
     @property
     def size(self) -> int:
-        """The number of steps."""
+        """Return the number of steps."""
         return len(self._counts)
 
     def add(self, step: int) -> None:

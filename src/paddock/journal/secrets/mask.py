@@ -28,11 +28,13 @@ class Masker:
         return bool(self._needles)
 
     def is_clean(self, text: str) -> bool:
-        """Whether no secret shows in the text. JSON text is clean only if all its values are."""
+        """Return whether no secret shows in the text. JSON text is clean only if all its values
+        are."""
         return not self._needles or self._needles.first(_encoded(text)) is None
 
     def is_clean_long(self, text: str) -> bool:
-        """The same, for a long text, in pieces: no other thread runs during a search."""
+        """Return the same for a long text, searched in pieces: no other thread runs during a
+        search."""
         # A secret that begins in a piece ends in what is looked at.
         size = _PIECE + self._needles.max_length
         starts = range(0, max(len(text), 1), _PIECE)
@@ -46,7 +48,7 @@ class Masker:
         return _decoded(replaced(data, spans, _placeholder)) if spans else text
 
     def mask(self, value: Any) -> Any:
-        """A JSON value with every secret replaced, in keys as well."""
+        """Return a JSON value with every secret replaced, in keys as well."""
         match value:
             case None | bool():
                 return value
@@ -63,7 +65,7 @@ class Masker:
                 return value
 
     def stream(self) -> MaskedStream:
-        """For text that comes in pieces."""
+        """Return a masker for text that comes in pieces."""
         return MaskedStream(self._needles)
 
     def _mask_object(self, value: Mapping[str, Any]) -> dict[str, Any]:

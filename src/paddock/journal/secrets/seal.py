@@ -1,4 +1,5 @@
-"""What a replay needs and nobody may read in a journal: sealed for this home (AES-256-GCM).
+"""Values that a replay needs and nobody may read in a journal, encrypted for this home
+(AES-256-GCM).
 
 A seal holds for one run: copied into another journal it does not open. `cryptography` is loaded
 when something is sealed or opened.
@@ -34,25 +35,26 @@ class Sealer:
         self._cipher: AESGCM | None = None
 
     def seal(self, pairs: Sequence[tuple[bytes, bytes]], run: str) -> str:
-        """Names and values as text that only `unseal` of the same run reads."""
-        told = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in pairs]
+        """Return names and values as text that only `unseal` of the same run reads."""
+        decoded = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in pairs]
         nonce = secrets.token_bytes(_NONCE)
-        sealed = self._ready().encrypt(nonce, json.dumps(told).encode(), run.encode())
+        sealed = self._ready().encrypt(nonce, json.dumps(decoded).encode(), run.encode())
         return _VERSION + base64.b64encode(nonce + sealed).decode()
 
     def unseal(self, text: str, run: str) -> list[tuple[bytes, bytes]]:
-        """Raises IntegrityError for what was not sealed here, for this run."""
+        """Return what was sealed. Raises IntegrityError for what was not sealed here, for this
+        run."""
         from cryptography.exceptions import InvalidTag
 
         if not text.startswith(_VERSION) or len(text) > MAX_SEALED:
             raise IntegrityError("this is no seal that is known here")
         try:
             raw = base64.b64decode(text.removeprefix(_VERSION), validate=True)
-            told = self._ready().decrypt(raw[:_NONCE], raw[_NONCE:], run.encode())
+            decrypted = self._ready().decrypt(raw[:_NONCE], raw[_NONCE:], run.encode())
         except (InvalidTag, binascii.Error, ValueError):
             why = "the seal does not open: it is of another run or home, or was changed"
             raise IntegrityError(why) from None
-        pairs = json.loads(told)
+        pairs = json.loads(decrypted)
         return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in pairs]
 
     def _ready(self) -> AESGCM:

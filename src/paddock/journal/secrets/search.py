@@ -178,14 +178,14 @@ class Needle:
     def _forms(self) -> tuple[bytes, ...]:
         """The secret as it stands in a document that is in base64 as a whole."""
         text = self._data.decode()
-        spelled = (
+        forms = (
             text,
             json.dumps(text)[1:-1],
             json.dumps(text, ensure_ascii=False)[1:-1],
             html.escape(text),
             quote(text, safe=""),
         )
-        return tuple(dict.fromkeys(form.encode() for form in spelled))
+        return tuple(dict.fromkeys(form.encode() for form in forms))
 
     @cached_property
     def _wide(self) -> tuple[bytes, ...]:
@@ -335,7 +335,7 @@ class _Data:
 
 
 class _Changes(msgspec.Struct, frozen=True):
-    """Where parts of a text were replaced by others, as lists of the same length."""
+    """The parts of a text that were replaced by others, as lists of the same length."""
 
     starts: list[int]  # in the new text
     ends: list[int]
@@ -497,7 +497,7 @@ class _Pattern:
 
     @cached_property
     def _sizes(self) -> dict[bytes, tuple[int, ...]]:
-        """Of beginnings that end with a byte, longest first."""
+        """Return the lengths of beginnings that end with a byte, longest first."""
         sizes: dict[bytes, list[int]] = {}
         for size in range(len(self._data) - 1, 0, -1):
             sizes.setdefault(self._data[size - 1 : size], []).append(size)

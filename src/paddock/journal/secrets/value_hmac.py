@@ -1,4 +1,4 @@
-"""Values that the journal does not show, as hashes that only this home can make: two runs can be
+"""HMACs of values that the journal does not show, with a key of this home: two runs can be
 compared, and whoever reads a journal cannot try out what the value may have been.
 """
 
@@ -17,8 +17,8 @@ _HEX = 32  # characters of a hash that are kept: 128 bits
 _PURPOSE = b"paddock: keyed hashes of values that are not shown"
 
 
-class Keyed:
-    """Makes the hashes."""
+class ValueHmac:
+    """Makes the HMACs."""
 
     __slots__ = ("_key",)
 
@@ -30,22 +30,24 @@ class Keyed:
         return hmac.digest(self._key, data, "sha256").hex()[:_HEX]
 
 
-def keyed_leaves(keyed: Keyed, value: Any, masked: Any) -> dict[str, str]:
-    """Where `masked` is not what `value` is, as JSON pointers, with the hash of what stood there.
+def hmac_leaves(keyed: ValueHmac, value: Any, masked: Any) -> dict[str, str]:
+    """Return where `masked` differs from `value`, as JSON pointers, with the HMAC of what stood
+    there.
 
-    Pointers are spelled with the masked names. A name that was masked itself has a pointer that
+    Pointers have the masked names. A name that was masked itself has a pointer that
     ends in `#`.
     """
-    found: dict[str, str] = {}
+    leaves: dict[str, str] = {}
     for pointer, raw in _changed(as_json(value), as_json(masked), ""):
-        if len(found) >= MAX_LEAVES:
+        if len(leaves) >= MAX_LEAVES:
             return {"": keyed.of(canonical(as_json(value)))}
-        found[pointer] = keyed.of(raw if isinstance(raw, str) else canonical(raw))
-    return found
+        leaves[pointer] = keyed.of(raw if isinstance(raw, str) else canonical(raw))
+    return leaves
 
 
 def derived(key: bytes, purpose: bytes) -> bytes:
-    """A key for one purpose (HKDF-Expand, RFC 5869; the key is random, so nothing is extracted)."""
+    """Return a key for one purpose (HKDF-Expand, RFC 5869; the key is random, so nothing is
+    extracted)."""
     return hmac.digest(key, purpose + b"\x01", "sha256")
 
 

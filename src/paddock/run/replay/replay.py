@@ -19,7 +19,7 @@ from paddock.doors.network.inside_api.state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
 from paddock.gate.run_keys import run_key
 from paddock.gate.signed_journals import check_trusted
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Lineage
 from paddock.model.steps import AGENT_STEP
@@ -213,7 +213,7 @@ def recorded_order(
     if not cwd.is_dir():
         raise InvalidInput(f"the project of {recorded.run} is not there any more: {cwd}")
     configured = recorded.configured
-    keyed = Keyed(run_key(home, recorded.directory, recorded.root))
+    keyed = ValueHmac(run_key(home, recorded.directory, recorded.root))
     return Order(
         command=argv,
         cwd=cwd,

@@ -38,7 +38,7 @@ from paddock.gate.run_keys import run_key
 from paddock.journal.errors import JournalBroken
 from paddock.journal.log import RunLog
 from paddock.journal.secrets.seal import Sealer
-from paddock.journal.secrets.value_hmac import Keyed, keyed_leaves
+from paddock.journal.secrets.value_hmac import ValueHmac, hmac_leaves
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.events import BackgroundCounted, Diverged, TermsChanged, Varied
@@ -159,7 +159,7 @@ class ReplaySession:
         self._options = options
         self._on_live = on_live
         key = run_key(home, recorded.directory, recorded.root)
-        self._keyed = Keyed(key)
+        self._keyed = ValueHmac(key)
         self._sealer = Sealer(key)
         self._matcher = Matcher(recorded.steps, options.rules)
         if options.until is not None:
@@ -437,7 +437,7 @@ class ReplaySession:
         masked = gate.records.masked(arguments)
         keyed = dict(action.context.get("keyed") or {})
         if masked != arguments:
-            keyed |= keyed_leaves(self._keyed, arguments, masked)
+            keyed |= hmac_leaves(self._keyed, arguments, masked)
         view = view_of(action.kind, action.name, masked, keyed)
         return replace(view, sent=action.context.get(SENT))
 

@@ -17,7 +17,7 @@ from paddock.model.events import Configured
 from paddock.run.changes import configuration_of
 from paddock.run.files import store_of, tree_at
 from paddock.state.home import Home
-from paddock.state.trees.nodes import Node, NodeKind, Tree
+from paddock.state.trees.nodes import Node, NodeKind, StoredTree
 from paddock.state.trees.store import TreeStore
 from paddock.world.saved_worlds import SavedService, open_saved_world
 
@@ -121,7 +121,7 @@ class FilesLeft:
         return tuple(self._tree.roots)
 
     @cached_property
-    def _tree(self) -> Tree:
+    def _tree(self) -> StoredTree:
         return self.store.tree(self.tree)
 
     @cached_property

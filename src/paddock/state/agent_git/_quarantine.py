@@ -95,12 +95,13 @@ class Quarantine:
         kind = self._git(["cat-file", "-t", tip], "the agent's commit cannot be read")
         if kind.strip() != b"commit":
             raise IntegrityError("what the agent's branch is at is no commit")
-        asked = "".join(f"{one}\n" for one in (tip, *(f"^{one}" for one in known)))
+        revisions = (tip, *(f"^{commit}" for commit in known))
+        query = "".join(f"{revision}\n" for revision in revisions)
         listed = self._git(
             ["log", "--ignore-missing", "--no-show-signature", "--no-color", "--no-decorate",
              "--no-mailmap", "--no-notes", "-z", "--encoding=UTF-8", f"--max-count={most}",
              "--format=%H %s", "--stdin"],
-            "the agent's commits cannot be listed", asked.encode(),
+            "the agent's commits cannot be listed", query.encode(),
         )  # fmt: skip
         lines = listed.decode("utf-8", "replace").split("\0")
         parts = [line.partition(" ") for line in lines if line]
@@ -110,7 +111,7 @@ class Quarantine:
         """Make the branch in the user's repository, or move it if that is forced. Git checks each
         object and that none is missing. Raises IntegrityError."""
         (self._place / _REF).write_text(f"{tip}\n")
-        settings = [word for one in _FETCH_SETTINGS for word in ("-c", one)]
+        settings = [option for setting in _FETCH_SETTINGS for option in ("-c", setting)]
         name = f"refs/heads/{branch}"
         command = [
             "git", "-C", os.fspath(worktree), *settings, "fetch", "--quiet", "--no-tags",
@@ -159,7 +160,7 @@ def known_objects(worktree: Path, besides: str | None = None) -> set[str]:
     if done.returncode:
         raise HostCannot(f"git cannot read {plain(worktree, 400)}: {_said(done)}")
     lines = [line.partition(" ") for line in os.fsdecode(done.stdout).split("\n") if line]
-    return {known for known, _, name in lines if name != f"refs/heads/{besides}"}
+    return {digest for digest, _, name in lines if name != f"refs/heads/{besides}"}
 
 
 def check_new_branch(worktree: Path, branch: str, *, is_forced: bool) -> None:
@@ -220,7 +221,7 @@ def _said(done: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def _quoted(path: bytes) -> bytes:
-    """As git reads names in a list of alternates: like a string of C."""
+    """Return a name as git reads it in a list of alternates: like a string of C."""
     letters = (f"\\{byte:03o}" if byte in b'"\\' or not 0x20 <= byte < 0x7F else chr(byte)
                for byte in path)  # fmt: skip
     return b'"%s"' % "".join(letters).encode()

@@ -1,4 +1,4 @@
-"""What an agent changed in a tree, and writing chosen changes back.
+"""The changes that an agent made in a tree, and writing chosen ones back.
 
 `overlay` finds the changes of a sandbox's layer and `tree_scan` those of a directory whose start is
 known; `write_back` decides which of them may be written into the caller's directory, and

@@ -1,4 +1,4 @@
-"""One changed path, and what the ways of finding changes share. Knows neither layers nor scans."""
+"""One changed path, and the functions that the ways of finding changes share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_PATHS_BYTES = 512 << 20
 _LEAST_COST_BYTES = 100  # what a change takes beside its path, so their number is bounded too
 
 
-class Change(msgspec.Struct, frozen=True):
+class FileChange(msgspec.Struct, frozen=True):
     """One changed path, relative to the tree's top. Bytes that are no UTF-8 stand in it as
     surrogates, as everywhere in Python."""
 
@@ -38,17 +38,17 @@ def file_type(mode: int) -> FileType:
 
 
 def size_of(st: os.stat_result) -> int:
-    """The size that a change reports: bytes of a file, nothing for all else."""
+    """Return the size that a change reports: the bytes of a file, nothing for all else."""
     return st.st_size if stat.S_ISREG(st.st_mode) else 0
 
 
 def permissions(st: os.stat_result) -> int:
-    """The part of a mode that counts as a change."""
+    """Return the part of a mode that counts as a change."""
     return st.st_mode & 0o777
 
 
 def link_target(name: str, dir_fd: int) -> str | None:
-    """Where a link points; None when it is none any more."""
+    """Return the target of a link, or None when it is no link any more."""
     try:
         return os.readlink(name, dir_fd=dir_fd)
     except OSError:
@@ -56,8 +56,8 @@ def link_target(name: str, dir_fd: int) -> str | None:
 
 
 def walk_order(path: str) -> bytes:
-    """A key that sorts a directory before what is in it, and that before the next directory. It
-    works because no name has a NUL in it."""
+    """Return a key that sorts a directory before what is in it, and that before the next directory.
+    It works because no name has a NUL in it."""
     return os.fsencode(path).replace(b"/", b"\0")
 
 

@@ -1,4 +1,4 @@
-"""Whether a symbolic link that an agent made would lead out of the tree it is written back to."""
+"""A check that a symbolic link of an agent does not lead out of the tree that it is written to."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _MAX_LINKS = 40
 
 
 def why_link_leaves(place: Descent, parents: Sequence[str], target: str) -> str | None:
-    """The reason to refuse a link in directory `parents` to `target`, or None if it stays inside.
+    """Return the reason to refuse a link in directory `parents` to `target`, or None if it stays
+    inside.
 
     `..` is allowed at the beginning only. Behind a name it means the parent of whatever that name
     is by then, and a second link can make that a directory at the top. The links that are in the

@@ -1,4 +1,4 @@
-"""What the upper layer of an overlay changes in the lower one. Reads both, writes neither.
+"""The changes that the upper layer of an overlay makes in the lower one. Both are only read.
 
 The layer is one that the kernel wrote in a user namespace (`userxattr`): a whiteout is character
 device 0:0, and a directory that hides the lower one has the attribute `user.overlay.opaque`.
@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+from paddock.objects.file_bytes import has_same_content
 from paddock.state.changes.change import (
-    Change,
+    FileChange,
     Kind,
     PathRoom,
     file_type,
@@ -23,15 +24,17 @@ from paddock.state.changes.change import (
     size_of,
 )
 from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.files.file_copy import has_same_content
+from paddock.state.files.overlay_marks import has_opaque_mark, is_whiteout
 from paddock.state.files.tree_walk import listing, status
-from paddock.state.snapshots.capture import is_whiteout
 
 
-def overlay_changes(upper: Path, lower: Path | int, *, hidden: Container[str] = ()) -> list[Change]:
-    """What an overlay's upper layer (mounted with `userxattr`) changes in its lower one. A file
-    that was copied up but has the same bytes and mode is no change. What is hidden of the lower
-    one was not there for whoever wrote the upper: it is neither changed nor deleted."""
+def overlay_changes(
+    upper: Path, lower: Path | int, *, hidden: Container[str] = ()
+) -> list[FileChange]:
+    """Return the changes that an overlay's upper layer (mounted with `userxattr`) makes in its
+    lower one. A file that was copied up but has the same bytes and mode is no change. What is
+    hidden of the lower one was not there for whoever wrote the upper: it is neither changed nor
+    deleted."""
     with Descent(upper, lift=True) as above, Descent(lower) as below:
         return list(_walk(above, below, hidden))
 
@@ -42,7 +45,7 @@ class _Frame(msgspec.Struct):
     is_opaque: bool
 
 
-def _walk(above: Descent, below: Descent, hidden: Container[str]) -> Iterator[Change]:
+def _walk(above: Descent, below: Descent, hidden: Container[str]) -> Iterator[FileChange]:
     """Walks the upper layer with the lower one beside it, as far as both are directories."""
     room = PathRoom()
     frames = [_frame(above, below, has_lower=True, is_opaque=False)]
@@ -76,9 +79,10 @@ def _walk(above: Descent, below: Descent, hidden: Container[str]) -> Iterator[Ch
 
 
 def _frame(above: Descent, below: Descent, *, has_lower: bool, is_opaque: bool) -> _Frame:
-    """`is_opaque` is the parent's: below an opaque directory nothing shows through any more, and
-    the kernel does not mark the directories in it again."""
-    is_opaque = has_lower and (is_opaque or _is_opaque(above.fd))
+    """Return the frame of the directory that both are in. `is_opaque` is the parent's: below an
+    opaque directory nothing shows through any more, and the kernel does not mark the directories in
+    it again."""
+    is_opaque = has_lower and (is_opaque or has_opaque_mark(above.fd))
     names = listing(above.fd)
     if is_opaque:
         names = sorted({*names, *listing(below.fd)}, key=os.fsencode)
@@ -111,19 +115,12 @@ def _entered(
 
 def _directory_change(
     room: PathRoom, above: Descent, name: str, new: os.stat_result, old: os.stat_result | None
-) -> Change | None:
+) -> FileChange | None:
     if old is None:
         return _change(room, above, name, "added", new)
     if stat.S_ISDIR(old.st_mode) and permissions(old) == permissions(new):
         return None
     return _change(room, above, name, "modified", new)
-
-
-def _is_opaque(fd: int) -> bool:
-    try:
-        return os.getxattr(fd, "user.overlay.opaque") == b"y"
-    except OSError:
-        return False
 
 
 def _is_same(
@@ -141,7 +138,7 @@ def _is_same(
 
 
 def _is_same_content(above: Descent, below: Descent, name: str, size: int) -> bool:
-    """What cannot be read cannot be called the same."""
+    """Return whether two files have the same bytes. A file that cannot be read is not the same."""
     fds: list[int] = []
     try:
         for descent, lift in ((above, True), (below, False)):
@@ -159,5 +156,7 @@ def _is_same_content(above: Descent, below: Descent, name: str, size: int) -> bo
             os.close(fd)
 
 
-def _change(room: PathRoom, descent: Descent, name: str, kind: Kind, st: os.stat_result) -> Change:
-    return Change(room.take(descent.path_of(name)), kind, file_type(st.st_mode), size_of(st))
+def _change(
+    room: PathRoom, descent: Descent, name: str, kind: Kind, st: os.stat_result
+) -> FileChange:
+    return FileChange(room.take(descent.path_of(name)), kind, file_type(st.st_mode), size_of(st))

@@ -62,7 +62,7 @@ def file_patch(
         yield b"deleted file mode %o\n" % old.mode
     elif old is not None and new is not None and old.mode != new.mode:
         yield b"old mode %o\nnew mode %o\n" % (old.mode, new.mode)
-    before, after = (b"" if one is None else one.data for one in (old, new))
+    before, after = (b"" if version is None else version.data for version in (old, new))
     if before == after:
         # Git wants to know of an empty file that it is one.
         if old is None or new is None:
@@ -81,7 +81,8 @@ def _is_binary(data: bytes) -> bool:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Only a line feed ends a line: git counts none of the other characters that Python does."""
+    """Return the lines of a text. Only a line feed ends one: git counts none of the other
+    characters that Python does."""
     parts = data.split(b"\n")
     last = parts.pop()
     return [*(part + b"\n" for part in parts), *([last] if last else [])]
@@ -128,7 +129,7 @@ def _groups(
 
 
 def _range(start: int, end: int) -> bytes:
-    """As in a unified diff: an empty one is counted from the line before it."""
+    """Return a range as a unified diff has it: an empty one is counted from the line before it."""
     count = end - start
     if count == 1:
         return b"%d" % (start + 1)
@@ -143,7 +144,7 @@ def _signed(sign: bytes, lines: Sequence[bytes]) -> Iterator[bytes]:
 
 
 def _index(old: Version | None, new: Version | None, algorithm: str) -> bytes:
-    ids = [_object_id(one, algorithm) for one in (old, new)]
+    ids = [_object_id(version, algorithm) for version in (old, new)]
     is_same_mode = old is not None and new is not None and old.mode == new.mode
     mode = b" %o" % old.mode if is_same_mode and old is not None else b""
     return b"index %s..%s%s\n" % (ids[0], ids[1], mode)
@@ -159,7 +160,7 @@ def _object_id(version: Version | None, algorithm: str) -> bytes:
 
 
 def _binary(old: bytes, new: bytes) -> Iterator[bytes]:
-    """Both directions: with the second one git can also take a patch back."""
+    """Yield both directions of a binary patch: with the second one git can also take it back."""
     yield b"GIT binary patch\n"
     for data in (new, old):
         yield b"literal %d\n" % len(data)
@@ -172,13 +173,14 @@ def _binary(old: bytes, new: bytes) -> Iterator[bytes]:
 
 
 def _named(path: bytes) -> bytes:
-    """In the lines before a hunk a name with a space ends with a tab, or it would end there."""
+    """Return a name as it stands in the lines before a hunk, where one with a space ends with a
+    tab."""
     quoted = _quoted(path)
     return quoted + b"\t" if b" " in path and quoted == path else quoted
 
 
 def _quoted(path: bytes) -> bytes:
-    """As git quotes names: like a string of C, where it is not all plain."""
+    """Return a name as git quotes it: like a string of C, where it is not all plain."""
     letters = []
     for byte in path:
         if byte in _PLAIN_ESCAPES:

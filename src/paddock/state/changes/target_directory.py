@@ -1,5 +1,5 @@
 """The caller's own directory while changes are written into it: how one file, link or directory
-gets there. What may be written is decided in `apply`.
+gets there. Which changes may be written is decided in `write_back`.
 
 Somebody may be renaming directories here at the same time. So everything goes through the
 descriptor of the directory that was entered, a new file gets its content under a name of its own
@@ -16,19 +16,19 @@ import stat
 from collections.abc import Callable
 
 from paddock.model.errors import Conflict
+from paddock.objects.file_bytes import copy_file
 from paddock.state.files.descent import Descent
-from paddock.state.files.file_copy import copy_file
 from paddock.state.files.tree_walk import remove, status
 
 Owner = tuple[int, int]
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Refused(Exception):
+class ChangeRefused(Exception):
     """A change that is not written back; the text says why."""
 
 
-class Target:
+class TargetDirectory:
     """A place in the tree that is written to."""
 
     def __init__(self, descent: Descent, owner: Owner | None) -> None:
@@ -41,26 +41,26 @@ class Target:
         return self.descent.fd
 
     def put_file(self, name: str, source: int, st: os.stat_result) -> None:
-        """Replaces whatever has this name by a copy of an open file."""
+        """Replace whatever has this name by a copy of an open file."""
         self._replace(name, lambda new: self._create_file(new, source, st))
 
     def put_link(self, name: str, points_to: str) -> None:
-        """Replaces whatever has this name by a symbolic link."""
+        """Replace whatever has this name by a symbolic link."""
         self._replace(name, lambda new: self._create_link(new, points_to))
 
     def make_dir(self, name: str, mode: int) -> None:
-        """Makes a directory and goes into it."""
+        """Make a directory and go into it."""
         os.mkdir(name, 0o700, dir_fd=self.fd)
         self.descent.enter(name)
         if self._owner is not None:
             if os.fstat(self.fd).st_uid != os.geteuid() or os.listdir(self.fd):
-                raise Refused("the target is being changed by somebody else")
+                raise ChangeRefused("the target is being changed by somebody else")
             os.fchown(self.fd, *self._owner)
         self.set_mode(mode)
 
     def set_mode(self, mode: int) -> None:
-        """Of the current directory. We keep our rights until `finish`, and the setgid and sticky
-        bits are the target's own."""
+        """Set the mode of the current directory. We keep our rights until `finish`, and the setgid
+        and sticky bits are the target's own."""
         mode |= os.fstat(self.fd).st_mode & 0o7000
         os.fchmod(self.fd, mode | 0o700)
         path = tuple(self.descent.parts)
@@ -69,7 +69,7 @@ class Target:
             self._modes[path] = mode
 
     def finish(self) -> None:
-        """Directories that deny their owner something do so from now on, inner ones first."""
+        """Give directories the modes that deny their owner something, inner ones first."""
         for path in sorted(self._modes, reverse=True):
             try:
                 self.descent.go_to(path)
@@ -110,7 +110,7 @@ class Target:
         try:
             st = os.fstat(fd)
             if not stat.S_ISLNK(st.st_mode) or st.st_uid != os.geteuid():
-                raise Refused("the target is being changed by somebody else")
+                raise ChangeRefused("the target is being changed by somebody else")
             os.chown(f"/proc/self/fd/{fd}", *self._owner)
         finally:
             os.close(fd)

@@ -1,4 +1,4 @@
-"""What has changed in a tree since it was scanned, for a workspace whose start is known."""
+"""The changes of a tree since it was scanned, for a workspace whose start is known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from paddock.model.results import FileType
 from paddock.state.changes.change import (
-    Change,
+    FileChange,
     PathRoom,
     file_type,
     link_target,
@@ -24,8 +24,8 @@ from paddock.state.files.tree_walk import walk
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What a path was at the time of a scan. The kernel sets `ctime_ns` at every change and nobody
-    can set it back, so a forged time of modification hides nothing."""
+    """The state of a path at the time of a scan. The kernel sets `ctime_ns` at every change and
+    nobody can set it back, so a forged time of modification hides nothing."""
 
     type: FileType
     size: int
@@ -37,15 +37,15 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 def scan(tree: Path) -> dict[str, Stamp]:
-    """Every path of a tree with its stamp, to compare with later."""
+    """Return every path of a tree with its stamp, to compare with later."""
     with Descent(tree, lift=True) as descent:
         return dict(_stamps(descent))
 
 
-def scan_changes(before: Mapping[str, Stamp], tree: Path) -> list[Change]:
-    """What has changed in a tree since it was scanned."""
-    found = _compared(before, scan(tree))
-    return sorted(found, key=lambda change: walk_order(change.path))
+def scan_changes(before: Mapping[str, Stamp], tree: Path) -> list[FileChange]:
+    """Return the changes of a tree since it was scanned."""
+    changes = _compared(before, scan(tree))
+    return sorted(changes, key=lambda change: walk_order(change.path))
 
 
 def _stamps(descent: Descent) -> Iterator[tuple[str, Stamp]]:
@@ -69,13 +69,13 @@ def _stamp(st: os.stat_result, target: str | None) -> Stamp:
     )
 
 
-def _compared(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> Iterator[Change]:
+def _compared(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> Iterator[FileChange]:
     for path, new in after.items():
         old = before.get(path)
         if old is None:
-            yield Change(path, "added", new.type, new.size)
+            yield FileChange(path, "added", new.type, new.size)
         elif not _is_same_stamp(old, new):
-            yield Change(path, "modified", new.type, new.size)
+            yield FileChange(path, "modified", new.type, new.size)
     for path, old in before.items():
         if path in after:
             continue
@@ -83,7 +83,7 @@ def _compared(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> Iterat
         # Below a directory that is gone, or that is none any more, nothing is listed.
         if parent and (parent not in after or after[parent].type is not FileType.DIR):
             continue
-        yield Change(path, "deleted", old.type, old.size)
+        yield FileChange(path, "deleted", old.type, old.size)
 
 
 def _is_same_stamp(old: Stamp, new: Stamp) -> bool:

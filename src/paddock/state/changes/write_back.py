@@ -1,4 +1,4 @@
-"""Which of an agent's changes may be written back into the caller's own directory.
+"""The decision which of an agent's changes may be written back into the caller's own directory.
 
 Both trees may be changing while this runs, so both are held by descriptors and a directory is
 entered only as a directory, never through a link. What cannot be written back safely is refused,
@@ -19,20 +19,27 @@ import msgspec
 
 from paddock.model.errors import Conflict
 from paddock.model.results import FileType
-from paddock.state.changes.change import Change, Kind, file_type, link_target, size_of, walk_order
+from paddock.objects.file_bytes import has_same_content
+from paddock.state.changes.change import (
+    FileChange,
+    Kind,
+    file_type,
+    link_target,
+    size_of,
+    walk_order,
+)
 from paddock.state.changes.link_check import why_link_leaves
-from paddock.state.changes.target_directory import Owner, Refused, Target
+from paddock.state.changes.target_directory import ChangeRefused, Owner, TargetDirectory
 from paddock.state.files.descent import Descent, open_file
-from paddock.state.files.file_copy import has_same_content
+from paddock.state.files.overlay_marks import is_whiteout
 from paddock.state.files.tree_walk import remove, status
-from paddock.state.snapshots.capture import is_whiteout
 from paddock.state.tool_config import Governing, Obeyed, ObeyedFiles, Protection
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What became of one change. `held`: tools obey the file, and nobody asked for it by name;
-    `refused`: not safe or not possible as it stands; `failed`: the host could not do it. `why` says
-    what the matter is."""
+    """The outcome of one change. `held`: tools obey the file, and nobody asked for it by name;
+    `refused`: not safe or not possible as it stands; `failed`: the host could not do it. `why`
+    gives the reason."""
 
     path: str
     kind: Kind
@@ -41,20 +48,20 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Consent(msgspec.Struct, frozen=True):
-    """What the caller agreed to, as paths relative to the tree: `named` are those that a person or
+    """The consent of the caller, as paths relative to the tree: `named` are those that a person or
     a program named one by one, `agreed` those that a person was asked about."""
 
     named: frozenset[str] = frozenset()
     agreed: frozenset[str] = frozenset()
 
-    def covers(self, path: str, found: Obeyed, obeyed: ObeyedFiles) -> bool:
+    def covers(self, path: str, judgement: Obeyed, obeyed: ObeyedFiles) -> bool:
         """Return whether a file that tools obey may be written. To name a directory that tools obey
         as a whole, such as `.vscode`, is to name what is in it."""
-        if path in self.named or (found.protection is Protection.ASKED and path in self.agreed):
+        if path in self.named or (judgement.protection is Protection.ASKED and path in self.agreed):
             return True
         parts = path.split("/")
         above = ("/".join(parts[:depth]) for depth in range(1, len(parts)))
-        return any(one in self.named and obeyed.is_entry(one) for one in above)
+        return any(directory in self.named and obeyed.is_entry(directory) for directory in above)
 
 
 NO_CONSENT = Consent()
@@ -63,7 +70,7 @@ NO_CONSENT = Consent()
 def held_changes(
     upper: Path,
     target: Path | int,
-    changes: Iterable[Change],
+    changes: Iterable[FileChange],
     *,
     consent: Consent = NO_CONSENT,
     governing: Governing | None = None,
@@ -73,28 +80,28 @@ def held_changes(
     with ObeyedFiles(upper, target, listed, governing) as obeyed:
         judged = ((change.path, obeyed.judge(change)) for change in listed)
         return {
-            path: found
-            for path, found in judged
-            if found is not None and not consent.covers(path, found, obeyed)
+            path: judgement
+            for path, judgement in judged
+            if judgement is not None and not consent.covers(path, judgement, obeyed)
         }
 
 
 def apply_changes(
     upper: Path,
     target: Path | int,
-    changes: Iterable[Change],
+    changes: Iterable[FileChange],
     *,
     owner: Owner | None = None,
     consent: Consent = NO_CONSENT,
     governing: Governing | None = None,
 ) -> list[Applied]:
-    """Writes changes found in `upper` (an overlay's layer, or a scanned tree) into `target`, in
-    the order of a walk. What is created gets the owner, if one is given. `governing` is the paddock
+    """Write changes found in `upper` (an overlay's layer, or a scanned tree) into `target`, in the
+    order of a walk. What is created gets the owner, if there is one. `governing` is the paddock
     file that the agent ran under; it and what it names are held back like those in the tree."""
     ordered = sorted(changes, key=lambda change: walk_order(change.path))
     held = held_changes(upper, target, ordered, consent=consent, governing=governing)
     with Descent(upper, lift=True) as source, Descent(target) as place, Descent(target) as probe:
-        writer = Target(place, owner)
+        writer = TargetDirectory(place, owner)
         applier = _Applier(source, writer, probe)
         results = [
             _held(change, held[change.path]) if change.path in held else applier.apply(change)
@@ -104,25 +111,25 @@ def apply_changes(
     return results
 
 
-def _held(change: Change, found: Obeyed) -> Applied:
-    return Applied(change.path, change.kind, "held", found.why)
+def _held(change: FileChange, judgement: Obeyed) -> Applied:
+    return Applied(change.path, change.kind, "held", judgement.why)
 
 
 class _Applier:
-    def __init__(self, source: Descent, target: Target, probe: Descent) -> None:
+    def __init__(self, source: Descent, target: TargetDirectory, probe: Descent) -> None:
         self._source = source
         self._target = target
         self._probe = probe
         self._layer_modes: list[int] = []  # of the directories that `source` is in
 
-    def apply(self, change: Change) -> Applied:
+    def apply(self, change: FileChange) -> Applied:
         try:
             *parents, name = _parts(change.path)
             if change.kind == "deleted":
                 self._delete(change, parents, name)
             else:
                 self._write(change, parents, name)
-        except Refused as refusal:
+        except ChangeRefused as refusal:
             return Applied(change.path, change.kind, "refused", str(refusal))
         except Conflict as conflict:
             self._reset()
@@ -136,26 +143,26 @@ class _Applier:
         for descent in (self._source, self._target.descent, self._probe):
             descent.reset()
 
-    def _delete(self, change: Change, parents: list[str], name: str) -> None:
+    def _delete(self, change: FileChange, parents: list[str], name: str) -> None:
         if self._find_source(parents):
             st = status(name, self._source.fd)
             if st is not None and not is_whiteout(st):
-                raise Refused("it exists again since the changes were listed")
+                raise ChangeRefused("it exists again since the changes were listed")
         if not self._find_place(parents):
             return
         st = status(name, self._target.fd)
         if st is None:
             return
         if file_type(st.st_mode) is not change.type:
-            raise Refused("it is something else in the target by now")
+            raise ChangeRefused("it is something else in the target by now")
         remove(name, self._target.fd)
 
-    def _write(self, change: Change, parents: list[str], name: str) -> None:
+    def _write(self, change: FileChange, parents: list[str], name: str) -> None:
         st = status(name, self._source.fd) if self._find_source(parents) else None
         if st is None or is_whiteout(st):
-            raise Refused("it is gone since the changes were listed")
+            raise ChangeRefused("it is gone since the changes were listed")
         if file_type(st.st_mode) is not change.type or size_of(st) != change.size:
-            raise Refused("it has changed since the changes were listed")
+            raise ChangeRefused("it has changed since the changes were listed")
         match change.type:
             case FileType.FILE:
                 self._write_file(change, parents, name)
@@ -164,35 +171,35 @@ class _Applier:
             case FileType.DIR:
                 self._write_dir(change, parents, name, st.st_mode & 0o777)
             case FileType.OTHER:
-                raise Refused("it is neither a file nor a directory nor a link")
+                raise ChangeRefused("it is neither a file nor a directory nor a link")
             case _:
                 assert_never(change.type)
 
-    def _write_file(self, change: Change, parents: list[str], name: str) -> None:
+    def _write_file(self, change: FileChange, parents: list[str], name: str) -> None:
         fd = open_file(name, self._source.fd, lift=True)
         if fd is None:
-            raise Refused("it has changed since the changes were listed")
+            raise ChangeRefused("it has changed since the changes were listed")
         try:
             st = os.fstat(fd)
             if st.st_size != change.size:
-                raise Refused("it has changed since the changes were listed")
+                raise ChangeRefused("it has changed since the changes were listed")
             self._make_parents(parents)
             self._check_free(change, name, lambda: self._is_file_like(fd, st.st_size, name))
             self._target.put_file(name, fd, st)
         finally:
             os.close(fd)
 
-    def _write_link(self, change: Change, parents: list[str], name: str) -> None:
+    def _write_link(self, change: FileChange, parents: list[str], name: str) -> None:
         points_to = link_target(name, self._source.fd)
         if points_to is None:
-            raise Refused("it has changed since the changes were listed")
+            raise ChangeRefused("it has changed since the changes were listed")
         self._make_parents(parents)
         if reason := why_link_leaves(self._probe, parents, points_to):
-            raise Refused(reason)
+            raise ChangeRefused(reason)
         self._check_free(change, name, lambda: link_target(name, self._target.fd) == points_to)
         self._target.put_link(name, points_to)
 
-    def _write_dir(self, change: Change, parents: list[str], name: str, mode: int) -> None:
+    def _write_dir(self, change: FileChange, parents: list[str], name: str, mode: int) -> None:
         self._make_parents(parents)
         st = status(name, self._target.fd)
         if st is not None and stat.S_ISDIR(st.st_mode):
@@ -204,15 +211,15 @@ class _Applier:
         self._target.make_dir(name, mode)
 
     def _make_parents(self, parents: list[str]) -> None:
-        """Goes to the directory in the target; what is missing is made as it is in the layer."""
+        """Go to the directory in the target; make what is missing as it is in the layer."""
         while not self._find_place(parents):
             depth = self._target.descent.depth
             self._target.make_dir(parents[depth], self._layer_modes[depth])
 
-    def _check_free(self, change: Change, name: str, is_same: Callable[[], bool]) -> None:
-        """What is new must not take the place of what the user has made there meanwhile."""
+    def _check_free(self, change: FileChange, name: str, is_same: Callable[[], bool]) -> None:
+        """Refuse a new file that would take the place of what the user has made there meanwhile."""
         if change.kind == "added" and status(name, self._target.fd) is not None and not is_same():
-            raise Refused("something else is there in the target by now")
+            raise ChangeRefused("something else is there in the target by now")
 
     def _is_file_like(self, source: int, size: int, name: str) -> bool:
         fd = open_file(name, self._target.fd)
@@ -224,7 +231,7 @@ class _Applier:
             os.close(fd)
 
     def _find_source(self, parents: list[str]) -> bool:
-        """Goes to a directory of the layer, and notes the modes of all on the way."""
+        """Go to a directory of the layer, and note the modes of all on the way."""
         self._source.rise_towards(parents)
         del self._layer_modes[self._source.depth :]
         for name in parents[self._source.depth :]:
@@ -235,7 +242,7 @@ class _Applier:
         return True
 
     def _find_place(self, parents: list[str]) -> bool:
-        """Goes to a directory of the target, or as far towards it as there is one."""
+        """Go to a directory of the target, or as far towards it as there is one."""
         place = self._target.descent
         place.rise_towards(parents)
         return all(_enter(place, name, "the target") for name in parents[place.depth :])
@@ -243,7 +250,7 @@ class _Applier:
 
 def _parts(path: str) -> list[str]:
     if not _is_plain(path):
-        raise Refused("it is no path inside the tree")
+        raise ChangeRefused("it is no path inside the tree")
     return path.split("/")
 
 
@@ -252,7 +259,7 @@ def _is_plain(path: str) -> bool:
 
 
 def _enter(descent: Descent, name: str, where: str) -> os.stat_result | None:
-    """Enters a real directory; None if there is nothing of that name."""
+    """Enter a real directory. Returns None if there is nothing of that name."""
     try:
         return descent.enter(name)
     except OSError as error:
@@ -262,4 +269,4 @@ def _enter(descent: Descent, name: str, where: str) -> os.stat_result | None:
             raise
     st = status(name, descent.fd)
     what = "a link" if st is not None and stat.S_ISLNK(st.st_mode) else "a file"
-    raise Refused(f"its path passes through {what} in {where}")
+    raise ChangeRefused(f"its path passes through {what} in {where}")

@@ -1,4 +1,4 @@
-"""A place inside a tree of untrusted files, held by descriptors. No link is ever followed here.
+"""A position inside a tree of untrusted files, held by descriptors. No link is ever followed here.
 
 The files were written by an agent that may still be changing them, so a path is never resolved
 twice: a directory is opened relative to its parent's descriptor, and everything done in it goes
@@ -36,8 +36,8 @@ class _Level:
 
 
 class Descent:
-    """Where we are in one tree: `fd` is the current directory, `parts` the way to it, `start`
-    what the root was when we came.
+    """A position in one tree: `fd` is the current directory, `parts` the way to it, `start` the
+    status of the root when we came.
 
     `lift` lets an ordinary user read what its own agent has made unreadable: the owner's bits
     are set while we are inside and put back when we leave.
@@ -68,7 +68,7 @@ class Descent:
         return "/".join([*self.parts, name])
 
     def enter(self, name: str) -> os.stat_result:
-        """Goes into a child directory; gives its status as it was before any lifting."""
+        """Go into a child directory; return its status as it was before any lifting."""
         level, st = _open_level(name, self.fd, lift=self._lift)
         self._levels.append(level)
         self.parts.append(name)
@@ -76,7 +76,7 @@ class Descent:
         return st
 
     def leave(self, finish: Callable[[int], None] | None = None) -> None:
-        """Goes back to the parent. `finish` gets the child's descriptor once it is not needed for
+        """Go back to the parent. `finish` gets the child's descriptor once it is not needed for
         finding the parent any more, so it may take permissions away."""
         child, parent = self._levels.pop(), self._levels[-1]
         self.parts.pop()
@@ -91,19 +91,19 @@ class Descent:
             os.close(child.fd)
 
     def go_to(self, parts: Sequence[str]) -> None:
-        """Moves to another directory of the tree by way of the nearest common parent."""
+        """Move to another directory of the tree by way of the nearest common parent."""
         self.rise_towards(parts)
         for name in parts[self.depth :]:
             self.enter(name)
 
     def rise_towards(self, parts: Sequence[str]) -> None:
-        """Moves up until we are on the way to a directory, or in it."""
+        """Move up until we are on the way to a directory, or in it."""
         common = _common_prefix(self.parts, parts)
         while self.depth > common:
             self.leave()
 
     def reset(self) -> None:
-        """Back to the root without passing through the directories between, for when one of them
+        """Go back to the root without passing through the directories between, for when one of them
         is not where it was."""
         while len(self._levels) > 1:
             level = self._levels.pop()
@@ -112,7 +112,7 @@ class Descent:
         self.parts.clear()
 
     def make_writable(self) -> None:
-        """Gives the owner back all rights on the current directory, where we are the owner."""
+        """Give the owner back all rights on the current directory, where we are the owner."""
         st = os.fstat(self.fd)
         if st.st_uid == os.geteuid() and st.st_mode & 0o700 != 0o700:
             os.fchmod(self.fd, stat.S_IMODE(st.st_mode) | 0o700)
@@ -134,7 +134,7 @@ class Descent:
         self.close()
 
     def _close_far_level(self) -> None:
-        """Closes the level that has just become too far up; the root's stays open."""
+        """Close the level that has just become too far up; the root's stays open."""
         far = len(self._levels) - MAX_OPEN_LEVELS
         if far > 0 and self._levels[far].fd >= 0:
             os.close(self._levels[far].fd)
@@ -152,7 +152,8 @@ class Descent:
 
 
 def open_file(name: str, dir_fd: int, *, lift: bool = False) -> int | None:
-    """Opens a regular file for reading; None when it is gone or is no regular file (any more)."""
+    """Open a regular file for reading. Returns None when it is gone or is no regular file (any
+    more)."""
     try:
         fd = os.open(name, FILE_FLAGS, dir_fd=dir_fd)
     except OSError as error:
@@ -168,7 +169,7 @@ def open_file(name: str, dir_fd: int, *, lift: bool = False) -> int | None:
 
 
 def shown(path: str, limit: int = 200) -> str:
-    """An untrusted path as it may stand in a message: no control characters, not endless."""
+    """Return an untrusted path as it may stand in a message: no control characters, not endless."""
     safe = ascii(path)[1:-1]
     return safe if len(safe) <= limit else f"...{safe[-limit:]}"
 
@@ -206,13 +207,14 @@ def _open_level(name: str, dir_fd: int | None, *, lift: bool) -> tuple[_Level, o
 
 
 def _denies_search(st: os.stat_result) -> bool:
-    """Ours and readable, but not searchable: listing works, opening what is listed does not."""
+    """Return whether a directory is ours and readable, but not searchable: listing works, opening
+    what is listed does not."""
     user = os.geteuid()
     return user != 0 and st.st_uid == user and not st.st_mode & 0o100
 
 
 def _open_lifted(name: str, flags: int, dir_fd: int | None) -> tuple[int, os.stat_result]:
-    """Opens our own file or directory that denies its owner; gives its status from before.
+    """Open our own file or directory that denies its owner; return its status from before.
 
     The permission is changed through the descriptor of the very inode that was checked, by its
     link in /proc: a name could mean another file by now. A file gets its mode back at once, a

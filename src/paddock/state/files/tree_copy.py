@@ -12,9 +12,9 @@ import stat
 from pathlib import Path
 
 from paddock.model.errors import Conflict, SandboxError
+from paddock.objects.file_bytes import copy_file
 from paddock.state.files import tree_walk
 from paddock.state.files.descent import Descent, open_file
-from paddock.state.files.file_copy import copy_file
 from paddock.state.home import remove_tree
 from paddock.state.privilege import is_privileged
 
@@ -24,7 +24,8 @@ COUNTLESS = 1 << 62
 
 
 def tree_bytes(top: Path) -> int:
-    """Bytes on disk below `top`, a file of many names once; COUNTLESS beyond all reason."""
+    """Return the bytes on disk below `top`, counting a file of many names once; COUNTLESS for a
+    tree that is too large to count."""
     total = 0
     seen: set[int] = set()
     try:
@@ -92,11 +93,11 @@ class _Copy:
 
     def _make_entry(self, parts: list[str], name: str, info: os.stat_result) -> None:
         into = self._place.fd
-        known = self._links.get(info.st_ino) if info.st_nlink > 1 else None
-        if known is not None:
-            self._first.go_to(known[:-1])
+        first = self._links.get(info.st_ino) if info.st_nlink > 1 else None
+        if first is not None:
+            self._first.go_to(first[:-1])
             os.link(
-                known[-1], name, src_dir_fd=self._first.fd, dst_dir_fd=into, follow_symlinks=False
+                first[-1], name, src_dir_fd=self._first.fd, dst_dir_fd=into, follow_symlinks=False
             )
             return
         if stat.S_ISLNK(info.st_mode):

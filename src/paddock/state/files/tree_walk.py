@@ -17,12 +17,12 @@ MAX_TREE_ENTRIES = 5_000_000
 
 
 def listing(dir_fd: int) -> list[str]:
-    """The names in a directory, in byte order, so that two walks of one tree agree."""
+    """Return the names in a directory, in byte order, so that two walks of one tree agree."""
     return sorted(os.listdir(dir_fd), key=os.fsencode)
 
 
 def status(name: str, dir_fd: int) -> os.stat_result | None:
-    """What a name is, without following it; None when it is gone."""
+    """Return the status of a name, without following it, or None when it is gone."""
     try:
         return os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     except OSError as error:
@@ -32,8 +32,8 @@ def status(name: str, dir_fd: int) -> os.stat_result | None:
 
 
 def walk(descent: Descent) -> Iterator[tuple[str, os.stat_result]]:
-    """Every entry below, parents first. For a directory, `descent` is already inside it when it
-    is yielded; for anything else `descent` is in its directory. What vanishes is left out."""
+    """Yield every entry below, parents first. For a directory, `descent` is already inside it when
+    it is yielded; for anything else `descent` is in its directory. What vanishes is left out."""
     pending = [iter(listing(descent.fd))]
     seen = 0
     while pending:
@@ -55,7 +55,8 @@ def walk(descent: Descent) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def remove(name: str, dir_fd: int) -> None:
-    """Removes whatever has this name, directories with all that is in them. Gone is fine."""
+    """Remove whatever has this name, directories with all that is in them. It may be gone
+    already."""
     try:
         os.unlink(name, dir_fd=dir_fd)
     except FileNotFoundError:
@@ -68,7 +69,7 @@ def remove(name: str, dir_fd: int) -> None:
 
 
 def empty(descent: Descent) -> None:
-    """Removes everything in the current directory, and leaves `descent` where it was."""
+    """Remove everything in the current directory, and leave `descent` where it was."""
     descent.make_writable()
     pending = [listing(descent.fd)]
     while pending:

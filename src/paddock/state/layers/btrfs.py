@@ -45,7 +45,7 @@ def destroy_subvolume(parent_fd: int, name: str) -> None:
 
 
 def enable_quota(fd: int) -> None:
-    """Simple quotas (charged to whoever wrote first) where the kernel has them."""
+    """Use simple quotas (charged to whoever wrote first) where the kernel has them."""
     try:
         fcntl.ioctl(fd, _QUOTA_CTL, struct.pack("=QQ", _QUOTA_ENABLE_SIMPLE, 0))
     except OSError as error:
@@ -61,12 +61,12 @@ def subvolume_id(fd: int) -> int:
 
 
 def limit_subvolume(fd: int, size_bytes: int) -> None:
-    """A hard ceiling on what this subvolume refers to, data and metadata."""
+    """Set a hard ceiling on what this subvolume refers to, data and metadata."""
     fcntl.ioctl(fd, _QGROUP_LIMIT, struct.pack("=QQQQQQ", subvolume_id(fd), 1, size_bytes, 0, 0, 0))
 
 
 def used_bytes(fd: int) -> int:
-    """What the quota counts for this subvolume, read from the quota tree."""
+    """Return what the quota counts for this subvolume, read from the quota tree."""
     number = subvolume_id(fd)
     # btrfs_ioctl_search_key: tree, objectid range, offset range, transid range, type range, items
     key = struct.pack(
@@ -93,10 +93,11 @@ def trim(fd: int) -> None:
 
 
 def attach_loop(image: Path) -> str:
-    """A loop device on the image that goes away with its last user; a running one is shared."""
-    found = _loop_of(image)
-    if found is not None:
-        return found
+    """Return a loop device on the image that goes away with its last user; a running one is
+    shared."""
+    running = _loop_of(image)
+    if running is not None:
+        return running
     backing = os.open(image, os.O_RDWR | os.O_CLOEXEC)
     control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -107,7 +108,7 @@ def attach_loop(image: Path) -> str:
 
 
 def make_image(image: Path) -> None:
-    """A sparse file with an empty btrfs: it takes room as it is used."""
+    """Make a sparse file with an empty btrfs: it takes room as it is used."""
     import shutil
     import subprocess  # a keeper makes an image once in a home's life
 
@@ -152,7 +153,8 @@ _open_devices: list[int] = []
 
 
 def _keep_open(device: int) -> None:
-    """An auto-clearing device clears at its last close, so one stays open until it is mounted."""
+    """Keep a loop device open until it is mounted: an auto-clearing one clears at its last
+    close."""
     _open_devices.append(device)
 
 
@@ -183,7 +185,7 @@ def _loop_of(image: Path) -> str | None:
 
 
 def _kernel_device(device: int) -> int:
-    """The kernel's own encoding of a device number (huge_encode_dev), as loop reports it."""
+    """Return the kernel's own encoding of a device number (huge_encode_dev), as loop reports it."""
     major, minor = os.major(device), os.minor(device)
     return (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
 

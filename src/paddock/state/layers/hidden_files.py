@@ -1,4 +1,4 @@
-"""What a mount's source has and a sandbox must not see: a layer of whiteouts that lies over the
+"""Files of a mount's source that a sandbox must not see: a layer of whiteouts that lies over the
 source and below the sandbox's own writes, and the care for hidden files when changes go back.
 
 The kernel takes the names away where it looks them up, so there is nothing inside to link to, to
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from paddock.model.results import FileType
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.changes.write_back import Applied
 from paddock.state.home import remove_tree
 
@@ -23,7 +23,7 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def make_hiding(
     place: Path, source: int, hidden: Iterable[str], owner: tuple[int, int] | None
 ) -> None:
-    """Makes the layer anew at `place`. `source` is a descriptor of the mount's source: directories
+    """Make the layer anew at `place`. `source` is a descriptor of the mount's source: directories
     on the way to a hidden name look as they do there."""
     if place.exists():
         remove_tree(place)  # of the parent of a fork, or of a snapshot with another list
@@ -40,12 +40,12 @@ def make_hiding(
 
 
 def split_hidden(
-    changes: Iterable[Change], hidden: Iterable[str]
-) -> tuple[list[Change], list[Applied]]:
-    """The changes that may be written back, and a refusal for each that would touch something
-    hidden: the sandbox cannot have known what it replaces."""
+    changes: Iterable[FileChange], hidden: Iterable[str]
+) -> tuple[list[FileChange], list[Applied]]:
+    """Return the changes that may be written back, and a refusal for each that would touch
+    something hidden: the sandbox cannot have known what it replaces."""
     hidden = tuple(hidden)
-    fine: list[Change] = []
+    fine: list[FileChange] = []
     refused: list[Applied] = []
     for change in changes:
         why = _why_not(change, hidden)
@@ -56,7 +56,7 @@ def split_hidden(
     return fine, refused
 
 
-def _why_not(change: Change, hidden: tuple[str, ...]) -> str | None:
+def _why_not(change: FileChange, hidden: tuple[str, ...]) -> str | None:
     if any(change.path == path or change.path.startswith(path + "/") for path in hidden):
         return "it is hidden from the sandbox, and the source may have its own"
     keeps_content = change.kind != "deleted" and change.type is FileType.DIR
@@ -79,8 +79,8 @@ def _by_directory(hidden: Iterable[str]) -> _Names:
 
 
 def _fill(here: int, there: int, names: _Names, owner: tuple[int, int] | None) -> None:
-    """A whiteout for each hidden name, and for each on the way to one that is no directory in the
-    source: nothing of what may come to be behind it is to be seen either."""
+    """Make a whiteout for each hidden name, and for each on the way to one that is no directory in
+    the source: nothing of what may come to be behind it is to be seen either."""
     for name, inner in names.items():
         beyond = _open_directory(name, there) if inner else None
         if beyond is None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from paddock.state.files.store_lock import StoreLock
+from paddock.objects.store_lock import StoreLock
 from paddock.state.files.tree_copy import copy_tree, tree_bytes
-from paddock.state.home import Home, Record, remove_tree
+from paddock.state.home import Home, SandboxRecord, remove_tree
 from paddock.state.layers import btrfs
 from paddock.state.privilege import is_privileged
 
@@ -25,7 +25,7 @@ _VOLUME = "volume-"
 
 
 def volume_layer(volume: str) -> str:
-    """The layer that a volume lies in."""
+    """Return the layer that a volume lies in."""
     return f"{_VOLUME}{volume}"
 
 
@@ -36,24 +36,26 @@ def is_copy(layer: str) -> bool:
 
 
 def copies_lock(home: Home) -> StoreLock:
-    """The lock that is held, shared, while copies are in use that no sandbox's record names."""
+    """Return the lock that is held, shared, while copies are in use that no sandbox's record
+    names."""
     return StoreLock(home.root / ".copies.lock")
 
 
 def volume_of(layer: str) -> str | None:
-    """The volume that lies in a layer, if one does."""
+    """Return the volume that lies in a layer, if one does."""
     return layer.removeprefix(_VOLUME) if layer.startswith(_VOLUME) else None
 
 
 def unneeded_copies(home: Home, layers: Layers) -> list[str]:
-    """Copies that no sandbox compares itself with. Only under the exclusive lock of copies."""
-    records = [Record.read(directory) for directory in home.sandboxes.iterdir()]
+    """Return the copies that no sandbox compares itself with. Only under the exclusive lock of
+    copies."""
+    records = [SandboxRecord.read(directory) for directory in home.sandboxes.iterdir()]
     needed = {(record.info or {}).get("base") for record in records if record is not None}
     return [name for name in layers.names() if is_copy(name) and name not in needed]
 
 
 class Layers(Protocol):
-    """Where layers live."""
+    """The place where layers live."""
 
     has_hard_quota: bool
     is_copy_on_write: bool

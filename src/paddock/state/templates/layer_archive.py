@@ -1,4 +1,4 @@
-"""Layers unpacked, one over the other, into a root file system. What becomes of each member.
+"""Layers unpacked, one over the other, into a root file system.
 
 Never made: device nodes, setuid and setgid bits, owners other than us. The bounds hold for all
 layers together and are checked before the bytes are written.
@@ -16,11 +16,11 @@ import msgspec
 
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.sizes import format_size
+from paddock.objects.file_bytes import write_at
 from paddock.state.files.descent import FILE_FLAGS, Descent, shown
-from paddock.state.files.file_copy import write_at
 from paddock.state.files.tree_walk import status
-from paddock.state.templates.root_file_system import Rootfs, image_parts
-from paddock.state.templates.tar_stream import TarStream, stored_ranges
+from paddock.state.templates._root_file_system import Rootfs, image_parts
+from paddock.state.templates._tar_stream import TarStream, stored_ranges
 
 _WHITEOUT = ".wh."
 _OPAQUE = ".wh..wh..opq"
@@ -38,9 +38,9 @@ _BYTES_PER_ENTRY = 256
 LEAST_ENTRIES, MOST_ENTRIES = 200_000, 2_000_000
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """How much an image may unpack to, over all its layers. What a later layer replaces counts too,
-    and of a sparse file its whole length."""
+class UnpackLimits(msgspec.Struct, frozen=True):
+    """The most that an image may unpack to, over all its layers. What a later layer replaces counts
+    too, and of a sparse file its whole length."""
 
     max_bytes: int = MOST_BYTES
     max_entries: int = MOST_ENTRIES
@@ -48,8 +48,9 @@ class Limits(msgspec.Struct, frozen=True):
     @classmethod
     def for_source(
         cls, source: Path, *, max_bytes: int | None = None, max_entries: int | None = None
-    ) -> Limits:
-        """Limits in proportion to what an image takes on disk, unless the caller names others."""
+    ) -> UnpackLimits:
+        """Return limits in proportion to what an image takes on disk, unless the caller names
+        others."""
         stored = _stored_bytes(source)
         grown = min(max(LEAST_BYTES, MOST_GROWTH * stored), MOST_BYTES)
         entries = min(max(LEAST_ENTRIES, stored // _BYTES_PER_ENTRY), MOST_ENTRIES)
@@ -57,21 +58,22 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def max_stream_bytes(self) -> int:
-        """What its archives may be long: the data, and headers and padding of every entry."""
+        """Return the greatest length of its archives: the data, and headers and padding of every
+        entry."""
         return self.max_bytes + self.max_entries * 4096
 
 
 class Unpacker:
     """Fills one empty directory; used once for each layer, then finished."""
 
-    def __init__(self, rootfs: Path, limits: Limits) -> None:
+    def __init__(self, rootfs: Path, limits: UnpackLimits) -> None:
         self._limits = limits
         self._descent = Descent(rootfs)
         self._rootfs = Rootfs(self._descent)
         self.entries = self.size_bytes = self.skipped_devices = 0
 
     def apply(self, stream: TarStream) -> None:
-        """Puts one layer over what is there."""
+        """Put one layer over what is there."""
         self._rootfs.begin_layer()
         for member in stream.members():
             self.entries += 1

@@ -1,7 +1,7 @@
 """Templates: root file systems by name, made once from images and then only read.
 
 A store is a directory with one directory for each template: `rootfs/` and `template.json`. How an
-image is read and unpacked lives in `image_source` and below; here it becomes a template, or nothing.
+image is read and unpacked lives in `_image_source`; here it becomes a template, or nothing.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import msgspec
 
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput, NotFound
 from paddock.model.spec import identifier
+from paddock.objects.file_bytes import sync_file_system
+from paddock.objects.store_lock import StoreLock
 from paddock.state.files.descent import DIR_FLAGS
-from paddock.state.files.file_copy import sync_file_system
-from paddock.state.files.store_lock import StoreLock
 from paddock.state.files.tree_walk import remove
-from paddock.state.templates.image_source import unpack_source
-from paddock.state.templates.layer_archive import Limits, Unpacker
+from paddock.state.templates._image_source import unpack_source
+from paddock.state.templates.layer_archive import Unpacker, UnpackLimits
 
 _UNFINISHED = ".new-"
 
 
-class Template(msgspec.Struct, frozen=True):
+class StoredTemplate(msgspec.Struct, frozen=True):
     """A root file system and how a process in it starts out. Links inside `rootfs` mean paths of
     the template: whoever reads it from the host must not follow them."""
 
@@ -47,21 +47,21 @@ class Template(msgspec.Struct, frozen=True):
 class TemplateStore:
     """The templates below one directory. Several processes may use it at once."""
 
-    def __init__(self, root: Path, *, limits: Limits | None = None) -> None:
+    def __init__(self, root: Path, *, limits: UnpackLimits | None = None) -> None:
         root.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._root = root
         self._limits = limits
         self._lock = StoreLock(root / ".lock")
 
-    def add(self, source: Path, *, name: str, limits: Limits | None = None) -> Template:
-        """Unpacks an image under a name that is still free. A failed add leaves nothing. Without
+    def add(self, source: Path, *, name: str, limits: UnpackLimits | None = None) -> StoredTemplate:
+        """Unpack an image under a name that is still free. A failed add leaves nothing. Without
         limits of its own, or of the store, it may grow in proportion to its size."""
         _check_name(name)
         if self._place(name).exists():
             raise _exists(name)
         self.sweep()
         with self._lock.shared(), self._unfinished() as directory:
-            bounds = limits or self._limits or Limits.for_source(source)
+            bounds = limits or self._limits or UnpackLimits.for_source(source)
             template = self._unpack(source, name, directory, bounds)
             _write_record(directory, template)
             _sync(directory)
@@ -71,8 +71,8 @@ class TemplateStore:
                 raise _exists(name) from None
             return template
 
-    def get(self, name: str) -> Template:
-        """The template of that name; `NotFound` when there is none."""
+    def get(self, name: str) -> StoredTemplate:
+        """Return the template of that name. Raises NotFound when there is none."""
         _check_name(name)
         try:
             content = (self._place(name) / "template.json").read_text()
@@ -81,23 +81,23 @@ class TemplateStore:
         try:
             fields = json.loads(content)
             env = tuple((str(key), str(value)) for key, value in fields.pop("env"))
-            return Template(rootfs=self._place(name) / "rootfs", env=env, **fields)
+            return StoredTemplate(rootfs=self._place(name) / "rootfs", env=env, **fields)
         except (ValueError, TypeError, KeyError):
             raise IntegrityError(
                 f"the record of template {name} was changed or damaged",
                 hint="remove it and add it again",
             ) from None
 
-    def list(self) -> builtins.list[Template]:
-        """All templates, by name. One with a damaged record is left out; `get` says why."""
-        found = []
+    def list(self) -> builtins.list[StoredTemplate]:
+        """Return all templates, by name. One with a damaged record is left out; `get` says why."""
+        templates = []
         for name in sorted(os.listdir(self._root)):
             with contextlib.suppress(IntegrityError, InvalidInput, NotFound):
-                found.append(self.get(name))
-        return found
+                templates.append(self.get(name))
+        return templates
 
     def remove(self, name: str) -> None:
-        """Forgets a template and frees its space. Sandboxes that still run in it lose it."""
+        """Forget a template and free its space. Sandboxes that still run in it lose it."""
         _check_name(name)
         with self._lock.shared():  # keeps others from sweeping what we are removing
             gone = f"{_UNFINISHED}{secrets.token_hex(8)}"
@@ -107,7 +107,9 @@ class TemplateStore:
                 raise _missing(name) from None
             self._remove(gone)
 
-    def _unpack(self, source: Path, name: str, directory: Path, limits: Limits) -> Template:
+    def _unpack(
+        self, source: Path, name: str, directory: Path, limits: UnpackLimits
+    ) -> StoredTemplate:
         rootfs = directory / "rootfs"
         rootfs.mkdir()
         rootfs.chmod(0o755)
@@ -116,7 +118,7 @@ class TemplateStore:
             image = unpack_source(source, unpacker, limits, directory)
         finally:
             unpacker.close()
-        return Template(
+        return StoredTemplate(
             name=name,
             rootfs=self._place(name) / "rootfs",
             digest=image.digest,
@@ -130,7 +132,7 @@ class TemplateStore:
 
     @contextlib.contextmanager
     def _unfinished(self) -> Iterator[Path]:
-        """A private directory that is removed again unless it was renamed away."""
+        """Make a private directory that is removed again unless it was renamed away."""
         directory = self._root / f"{_UNFINISHED}{secrets.token_hex(8)}"
         try:
             directory.mkdir(mode=0o700)
@@ -146,7 +148,7 @@ class TemplateStore:
         return [self._place(n) for n in os.listdir(self._root) if n.startswith(_UNFINISHED)]
 
     def sweep(self) -> None:
-        """Removes what crashed adds left, if no add is under way."""
+        """Remove what crashed adds left, if no add is under way."""
         with self._lock.exclusive_if_free() as is_ours:
             for path in self.unfinished() if is_ours else ():
                 self._remove(path.name)
@@ -167,7 +169,7 @@ def _check_name(name: str) -> None:
         raise InvalidInput("template: 'host' is the name of the host's own /usr")
 
 
-def _write_record(directory: Path, template: Template) -> None:
+def _write_record(directory: Path, template: StoredTemplate) -> None:
     fields = msgspec.structs.asdict(template)
     del fields["rootfs"]
     (directory / "template.json").write_text(json.dumps(fields))

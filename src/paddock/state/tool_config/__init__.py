@@ -9,10 +9,10 @@ such a file, and how it may be written all the same:
   they name, what git and other version control obey, and whatever would become a repository.
 - `ASKED`: when it is named, or when a person agreed after being asked.
 
-`state.apply` asks for every change; there is no other way into the caller's directories. The list
-itself is in `_names`, the rules of git in `_git`, and the files that paddock files name in
-`_paddock`, by the words that `_words` finds in them. All names are compared folded, as the most
-generous file system would.
+`changes.write_back` asks for every change; there is no other way into the caller's directories. The
+list itself is in `_names`, the rules of git in `_git`, and the files that paddock files name in
+`_paddock`, by the words that `_shell_words` finds in them. All names are compared folded, as the
+most generous file system would.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import msgspec
 
 from paddock.model.errors import Conflict
 from paddock.model.results import FileType
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.files.descent import Descent, open_file, shown
 from paddock.state.files.tree_walk import status, walk
 from paddock.state.tool_config._git import (
@@ -99,7 +99,7 @@ _VIRTUAL_ENVIRONMENT = "it belongs to a virtual environment"
 
 
 class Protection(enum.Enum):
-    """How a file that tools obey may be written back."""
+    """The consent that a file that tools obey needs to be written back."""
 
     NAMED = "named"
     ASKED = "asked"
@@ -113,8 +113,8 @@ class Obeyed(msgspec.Struct, frozen=True):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What counts about a directory of the target, there or not. It is worked out from that of its
-    parent, so that a tree of any depth is judged in one pass."""
+    """The facts of a directory of the target that count, whether it is there or not. They are
+    worked out from those of its parent, so that a tree of any depth is judged in one pass."""
 
     marks: frozenset[str]  # which names that make a repository it has
     # Its path within an existing repository, as far as that matters; None outside of all.
@@ -133,7 +133,7 @@ class ObeyedFiles:
         self,
         layer: Path,
         target: Path | int,
-        changes: Sequence[Change],
+        changes: Sequence[FileChange],
         governing: Governing | None = None,
     ) -> None:
         self._layer = Descent(layer, lift=True)
@@ -150,7 +150,7 @@ class ObeyedFiles:
         self._layer.close()
         self._target.close()
 
-    def judge(self, change: Change) -> Obeyed | None:
+    def judge(self, change: FileChange) -> Obeyed | None:
         """Return why a change is held back, or None for an ordinary file."""
         why = (
             self._why_named(change.path, change.type)
@@ -214,9 +214,9 @@ class ObeyedFiles:
             return f"{tool} obeys it"
         return self._place(path).why_asked if kind is FileType.DIR else None
 
-    def _why_content(self, change: Change) -> str | None:
-        """A paddock file under a name of its own. Those that the tree has already were found when
-        the tree was looked through; this one is new."""
+    def _why_content(self, change: FileChange) -> str | None:
+        """Return why a file is held that is a paddock file under a name of its own. Those that the
+        tree has already were found when the tree was looked through; this one is new."""
         parent, _, name = change.path.rpartition("/")
         is_file = change.type is FileType.FILE and change.kind != "deleted"
         if not is_file or not fold(name).endswith(YAML_ENDINGS):
@@ -229,7 +229,7 @@ class ObeyedFiles:
                     data = file.read(MAX_FILE_BYTES)
         return _PADDOCK if data is not None and reads_as_paddock_file(data) else None
 
-    def _why_above(self, change: Change) -> str | None:
+    def _why_above(self, change: FileChange) -> str | None:
         """Return why a change above a named path is held: only directories come and go there. A
         link, new or old, decides what the path leads to."""
         parent, _, name = change.path.rpartition("/")
@@ -241,8 +241,9 @@ class ObeyedFiles:
         was_directory = before is None or stat.S_ISDIR(before.st_mode)
         return None if was_directory else _ABOVE_NAMED
 
-    def _why_kept(self, change: Change) -> str | None:
-        """Return what is removed, or replaced by something else, takes with it what is in it."""
+    def _why_kept(self, change: FileChange) -> str | None:
+        """Return why a change is held that removes or replaces a directory: it takes with it what
+        is in it."""
         stays = change.kind != "deleted" and change.type is FileType.DIR
         if change.kind == "added" or stays:
             return None
@@ -261,7 +262,8 @@ class ObeyedFiles:
         return None
 
     def _top(self) -> _Place:
-        """The tree's own directory may lie in a repository, in .github, or in an environment."""
+        """Return the facts of the tree's own directory, which may lie in a repository, in .github,
+        or in an environment."""
         above = os.path.realpath(f"/proc/self/fd/{self._target.fd}").strip("/").split("/")
         facts = self._facts("")
         marks, why_asked = (frozenset(), None) if facts is None else facts
@@ -338,24 +340,24 @@ def _go_to(descent: Descent, directory: str) -> bool:
     return True
 
 
-def _arriving(changes: Iterable[Change]) -> dict[str, set[str]]:
-    """The folded names that changes bring into each directory."""
-    found: dict[str, set[str]] = {}
+def _arriving(changes: Iterable[FileChange]) -> dict[str, set[str]]:
+    """Return the folded names that changes bring into each directory."""
+    arriving: dict[str, set[str]] = {}
     for change in changes:
         path = change.path if change.kind != "deleted" else ""
         while path:
             parent, _, name = path.rpartition("/")
-            names = found.setdefault(parent, set())
+            names = arriving.setdefault(parent, set())
             if fold(name) in names:
                 break  # and so it was noted above
             names.add(fold(name))
             path = parent
-    return found
+    return arriving
 
 
 @cache
 def _own_paths() -> tuple[str, ...]:
-    """The directories that the running program is loaded from."""
+    """Return the directories that the running program is loaded from."""
     package = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
     packages = [path for path in sys.path if path.rstrip("/").endswith("-packages")]
     places = [package, sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), *packages]
@@ -368,6 +370,7 @@ def _is_own_path(path: str) -> bool:
 
 @cache
 def _own_identities() -> frozenset[tuple[int, int]]:
-    """By device and inode: the same directory can be mounted at several paths."""
+    """Return those directories by device and inode: the same directory can be mounted at several
+    paths."""
     infos = [os.stat(path) for path in _own_paths() if os.path.isdir(path)]
     return frozenset((info.st_dev, info.st_ino) for info in infos)

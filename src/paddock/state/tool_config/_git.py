@@ -45,7 +45,7 @@ def is_becoming_one(name: str, marks: AbstractSet[str], arriving: AbstractSet[st
     of `MARKS` that the directory has, `arriving` the folded names that all changes bring."""
     if fold(name) not in _PARTS_OF_REPOSITORY or is_repository(marks):
         return False
-    return is_repository(marks | {one for one in MARKS if one.lower() in arriving})
+    return is_repository(marks | {mark for mark in MARKS if mark.lower() in arriving})
 
 
 def is_in_repository(path: str) -> bool:
@@ -67,7 +67,7 @@ def inside_repository(above: Sequence[str]) -> tuple[str, ...] | None:
         if fold(name) == GIT:
             return tuple(above[depth + 1 :])
         place = "/" + "/".join(above[:depth])
-        names = frozenset(one for one in MARKS if os.path.lexists(os.path.join(place, one)))
+        names = frozenset(mark for mark in MARKS if os.path.lexists(os.path.join(place, mark)))
         if is_repository(names):
             return tuple(above[depth:])
     return None
@@ -82,7 +82,7 @@ def why_inside(inner: Sequence[str], kind: FileType) -> str | None:
         is_data = len(inner) == 1 and kind is FileType.FILE
     elif inner[0] in _DATA_DIRECTORIES:
         is_data = len(inner) > 1 or kind is FileType.DIR
-        is_information = [fold(one) for one in inner[:2]] == ["objects", "info"]
+        is_information = [fold(part) for part in inner[:2]] == ["objects", "info"]
         if is_information and fold(inner[-1]) in _ALTERNATES:
             is_data = False
     else:

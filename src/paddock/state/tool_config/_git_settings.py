@@ -1,4 +1,4 @@
-"""What the settings of git say about files: every value that could be a path or a command.
+"""The settings of git that could name a file: every value that could be a path or a command.
 
 Which settings start programs is git's to decide, and users name more of them (aliases, drivers,
 filters). So all values count, but for those that never name a file. Settings of a working tree lie
@@ -87,12 +87,12 @@ def parse(text: str) -> Iterator[tuple[str, str, str]]:
     section on the same line, and values may be quoted, commented and continued."""
     section, at = "", 0
     while at < len(text):
-        if found := _SECTION.match(text, at):
-            section, at = found[1].lower().partition(".")[0], found.end()
-        elif found := _NAME.match(text, at):
-            value, at = _value(text, found.end())
-            if found[2]:
-                yield section, found[1].lower(), value
+        if match := _SECTION.match(text, at):
+            section, at = match[1].lower().partition(".")[0], match.end()
+        elif match := _NAME.match(text, at):
+            value, at = _value(text, match.end())
+            if match[2]:
+                yield section, match[1].lower(), value
         else:  # a comment, an empty line, or what git would not read
             end = text.find("\n", at)
             at = len(text) if end < 0 else end + 1

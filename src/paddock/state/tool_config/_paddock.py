@@ -2,8 +2,8 @@
 and the files that the settings of existing repositories name.
 
 A paddock file is known by its name, or by what it says: a mapping with `version`, `agent` and
-`stage`. Every word in its parts that name files (see `_words`) counts as a path, whether or not
-there is a file. Mounts are no such part: they are what the agent is meant to change.
+`stage`. Every word in its parts that name files (see `_shell_words`) counts as a path, whether or
+not there is a file. Mounts are no such part: they are what the agent is meant to change.
 
 What a path leads to is decided by every link on the way to it, so each of them counts like the
 path itself, and so does every link in a directory that is named.
@@ -31,7 +31,7 @@ from paddock.state.tool_config._names import (
     tool_of_directory,
     tool_of_file,
 )
-from paddock.state.tool_config._words import (
+from paddock.state.tool_config._shell_words import (
     command_directories,
     has_too_many_words,
     implied_in,
@@ -78,29 +78,29 @@ def named_files(target: int, governing: Governing | None) -> frozenset[str]:
     another name, of the one that the agent ran under, and of all files that these and the settings
     of its repositories name."""
     top = os.path.realpath(f"/proc/self/fd/{target}")
-    found = _named_by_governing(governing, top) if governing is not None else set()
+    paths = _named_by_governing(governing, top) if governing is not None else set()
     for place in _above(top):
-        found |= _named_from_above(place, top)
+        paths |= _named_from_above(place, top)
     links: list[str] = []
     with Descent(target) as descent:
         for parents, name, data in _candidates(descent):
             directory = os.path.join(top, *parents)
             path = os.path.join(directory, name)
             if name == _GIT:
-                found |= _named_by_git(directory, top)
+                paths |= _named_by_git(directory, top)
             elif data is None:  # a link
                 links.append(path)
                 if _is_obeyed_link(parents, name):
-                    found |= _folded_inside(path, top)
+                    paths |= _folded_inside(path, top)
             elif is_paddock_name(name):
-                found |= _named_from(directory, _parsed(data), top, starts=(directory, top))
+                paths |= _named_from(directory, _parsed(data), top, starts=(directory, top))
             elif reads_as_paddock_file(data):
-                found.add(fold_path("/".join((*parents, name))))
-                found |= _named_from(directory, _parsed(data), top, starts=(directory, top))
-    return frozenset(_with_links(found, links, top))
+                paths.add(fold_path("/".join((*parents, name))))
+                paths |= _named_from(directory, _parsed(data), top, starts=(directory, top))
+    return frozenset(_with_links(paths, links, top))
 
 
-def _with_links(found: set[str], links: list[str], top: str) -> set[str]:
+def _with_links(paths: set[str], links: list[str], top: str) -> set[str]:
     """Follow the links of a tree that lie in a directory that is named, as hooks that are links.
     What one leads to may be a directory with links of its own."""
     waiting = {link: fold_path(_inside(link, top) or "") for link in links}
@@ -108,13 +108,13 @@ def _with_links(found: set[str], links: list[str], top: str) -> set[str]:
         followed = [
             link
             for link, path in waiting.items()
-            if any(above in found for above in directories_above(path))
+            if any(above in paths for above in directories_above(path))
         ]
         if not followed:
-            return found
+            return paths
         for link in followed:
             del waiting[link]
-            found |= _folded_inside(link, top)
+            paths |= _folded_inside(link, top)
 
 
 def directories_above(path: str) -> Iterator[str]:
@@ -131,33 +131,35 @@ def _above(top: str) -> Iterator[str]:
 
 def _named_from_above(place: str, top: str) -> set[str]:
     """Return what lies in the tree and is named by a paddock file, or a repository, above it."""
-    found = _named_by_git(place, top) if os.path.lexists(os.path.join(place, _GIT)) else set()
+    paths = _named_by_git(place, top) if os.path.lexists(os.path.join(place, _GIT)) else set()
     for name in ("paddock.yaml", "paddock.yml"):
-        found |= _named_from(place, read_content(Path(place, name)), top, starts=(place,))
-    return found
+        paths |= _named_from(place, read_content(Path(place, name)), top, starts=(place,))
+    return paths
 
 
 def _named_by_governing(governing: Governing, top: str) -> set[str]:
     """Return the paddock file that the agent ran under, and what it names, in the tree."""
     base = os.path.realpath(governing.base) if governing.base else top
-    found = _named_from(base, governing.content, top, starts=(base, top))
+    paths = _named_from(base, governing.content, top, starts=(base, top))
     if governing.file:
-        found |= _folded_inside(os.path.abspath(governing.file), top)
-    return found
+        paths |= _folded_inside(os.path.abspath(governing.file), top)
+    return paths
 
 
 def _named_by_git(worktree: str, top: str) -> set[str]:
-    """Commands are started in the working tree, or in the repository."""
-    found: set[str] = set()
+    """Return what the settings and hooks of a repository name. Commands are started in the working
+    tree, or in the repository."""
+    paths: set[str] = set()
     for link in _links_of_hooks(worktree):
-        found |= _folded_inside(link, top)
+        paths |= _folded_inside(link, top)
     starts = (worktree, os.path.join(worktree, _GIT))
     values = {"files": values_for(worktree)}
-    return found | _named_from(worktree, values, top, starts=starts, read=_as_path)
+    return paths | _named_from(worktree, values, top, starts=starts, read=_as_path)
 
 
 def _as_path(word: str) -> Iterator[str]:
-    """Values of git's settings are no modules: `credential.helper = store` is not store.py."""
+    """Yield a value of git's settings as a path. It is no module: `credential.helper = store` is
+    not store.py."""
     yield word
 
 
@@ -172,17 +174,17 @@ def _named_from(
     """Return what a paddock file in the directory `base` names in the tree, by paths from each of
     the starts. A word for a directory around it says nothing of what else is in there, but for the
     files that programs look for in every directory."""
-    found: set[str] = set()
+    paths: set[str] = set()
     implied = implied_in(content)
     for word in words_in(content):
         for path in read(os.path.expanduser(word)):
             for place in {os.path.join(start, path) for start in starts}:
                 if _is_around(os.path.normpath(place), base):
                     for name in implied:
-                        found |= _folded_inside(os.path.join(place, name), top, base)
+                        paths |= _folded_inside(os.path.join(place, name), top, base)
                 else:
-                    found |= _folded_inside(place, top, base)
-    return found
+                    paths |= _folded_inside(place, top, base)
+    return paths
 
 
 def _is_around(place: str, base: str) -> bool:
@@ -202,7 +204,7 @@ def _folded_inside(path: str, top: str, base: str | None = None) -> set[str]:
         if is_link or not (is_around_own or (base is not None and _is_around(place, base))):
             passed.add(place)
     inner = {_inside(place, top) for place in passed}
-    return {fold_path(one) for one in inner if one}
+    return {fold_path(relative) for relative in inner if relative}
 
 
 def links_on_the_way(path: str) -> list[str]:
@@ -242,7 +244,7 @@ def _way(path: str, top: str) -> Iterator[tuple[str, bool]]:
 
 
 def _links_of_hooks(worktree: str) -> Iterator[str]:
-    """Hooks that are links, as into a directory of the project's scripts."""
+    """Yield the hooks that are links, as into a directory of the project's scripts."""
     for repository in repositories_of(worktree):
         hooks = os.path.join(repository, "hooks")
         with contextlib.suppress(OSError), os.scandir(hooks) as entries:
@@ -255,7 +257,7 @@ def _is_obeyed_link(parents: Iterable[str], name: str) -> bool:
     return (
         tool_of_file(fold(name)) is not None
         or is_paddock_name(name)
-        or any(tool_of_directory(fold(one)) for one in (*parents, name))
+        or any(tool_of_directory(fold(part)) for part in (*parents, name))
     )
 
 
@@ -286,14 +288,14 @@ def existing_directories(governing: Governing) -> Iterator[str]:
 def files_below(directory: str) -> list[str] | None:
     """Return all files in a directory, without what Python and package managers put there; None
     if there are too many of them."""
-    found: list[str] = []
+    files: list[str] = []
     for place, directories, names in os.walk(directory):
         directories[:] = [name for name in directories if name not in _NOT_SEARCHED]
         links = [name for name in directories if os.path.islink(os.path.join(place, name))]
-        found += [os.path.join(place, name) for name in (*names, *links)]
-        if len(found) > MAX_FILES_IN_DIRECTORY:
+        files += [os.path.join(place, name) for name in (*names, *links)]
+        if len(files) > MAX_FILES_IN_DIRECTORY:
             return None
-    return found
+    return files
 
 
 def existing_paths(governing: Governing, start: str) -> Iterator[str]:
@@ -309,7 +311,7 @@ def existing_paths(governing: Governing, start: str) -> Iterator[str]:
             yield os.path.abspath(place)
             if _is_around(os.path.abspath(place), base):
                 around = (os.path.abspath(os.path.join(place, name)) for name in implied)
-                yield from (one for one in around if os.path.lexists(one))
+                yield from (file for file in around if os.path.lexists(file))
 
 
 def read_content(path: Path) -> Any:
@@ -327,7 +329,7 @@ def fold_path(path: str) -> str:
 
 
 def _candidates(descent: Descent) -> Iterator[tuple[tuple[str, ...], str, bytes | None]]:
-    """Every file of the tree that may be a paddock file, with its content; every `.git`; and
+    """Yield every file of the tree that may be a paddock file, with its content; every `.git`; and
     every link, without a content."""
     pending = [_listing(descent)]
     while pending:
@@ -351,7 +353,8 @@ def _candidates(descent: Descent) -> Iterator[tuple[tuple[str, ...], str, bytes 
 
 
 def _listing(descent: Descent) -> list[tuple[str, bool, bool]]:
-    """Name, whether it is a directory, and whether it is a link."""
+    """Return the entries of a directory: name, whether it is a directory, and whether it is a
+    link."""
     try:
         with os.scandir(descent.fd) as entries:
             return [
@@ -371,7 +374,7 @@ def _enters(descent: Descent, name: str) -> bool:
 
 
 def _content(descent: Descent, name: str) -> bytes | None:
-    """The content of a small regular file; of a link, that of the file that it leads to."""
+    """Return the content of a small regular file; of a link, that of the file that it leads to."""
     try:
         fd = open_file(name, descent.fd)
         if fd is None:  # the user's own link, as in paddock.yaml -> conf/agent.yaml

@@ -1,4 +1,4 @@
-"""What is other between two stored states. Reads only the directories that differ."""
+"""The differences between two stored states. Only the directories that differ are read."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from paddock.state.changes.change import walk_order
 from paddock.state.trees.nodes import Node, NodeKind
 
 if TYPE_CHECKING:
-    from paddock.state.trees.store import TreeStore
+    from paddock.state.trees.reader import TreeReader
 
 Kind = Literal["added", "modified", "deleted"]
 # A list that nobody could look at, made by an agent with very many files.
 MAX_CHANGES = 1_000_000
 
 
-class Change(msgspec.Struct, frozen=True):
-    """One path that is other. It begins with the name of its root. A whiteout counts as nothing:
-    the agent saw nothing there."""
+class TreeChange(msgspec.Struct, frozen=True):
+    """One path that differs. It begins with the name of its root. A whiteout counts as nothing: the
+    agent saw nothing there."""
 
     path: str
     kind: Kind
@@ -29,24 +29,25 @@ class Change(msgspec.Struct, frozen=True):
     after: Node | None
 
 
-def changes_between(store: TreeStore, before: str, after: str) -> list[Change]:
-    """All changes, a directory before what is in it. Below one that is gone nothing is listed."""
+def changes_between(store: TreeReader, before: str, after: str) -> list[TreeChange]:
+    """Return all changes, a directory before what is in it. Below one that is gone nothing is
+    listed."""
     if before == after:
         return []
     old, new = store.tree(before).roots, store.tree(after).roots
-    found: list[Change] = []
+    changes: list[TreeChange] = []
     for name in sorted(old.keys() | new.keys()):
         for change in changes_below(store, name, old.get(name), new.get(name)):
-            found.append(change)
-            if len(found) > MAX_CHANGES:
+            changes.append(change)
+            if len(changes) > MAX_CHANGES:
                 raise SandboxError(f"the states differ in more than {MAX_CHANGES} paths")
-    return sorted(found, key=lambda one: walk_order(one.path))
+    return sorted(changes, key=lambda change: walk_order(change.path))
 
 
 def changes_below(
-    store: TreeStore, path: str, before: Node | None, after: Node | None
-) -> Iterator[Change]:
-    """The changes of one root, or of what lies at one path, in no order."""
+    store: TreeReader, path: str, before: Node | None, after: Node | None
+) -> Iterator[TreeChange]:
+    """Yield the changes of one root, or of what lies at one path, in no order."""
     pending = [(path, before, after)]
     while pending:
         here, old, new = pending.pop()
@@ -54,14 +55,14 @@ def changes_below(
             continue
         kind = _kind(old, new)
         if kind is not None:
-            yield Change(here, kind, old, new)
+            yield TreeChange(here, kind, old, new)
         old_dir, new_dir = _directory(old), _directory(new)
         if new_dir is None or (old_dir is not None and old_dir.digest == new_dir.digest):
             continue
-        then = {} if old_dir is None else {one.name: one for one in store.nodes(old_dir)}
-        for one in store.nodes(new_dir):
-            pending.append((f"{here}/{one.name}", then.pop(one.name, None), one))
-        pending.extend((f"{here}/{name}", one, None) for name, one in then.items())
+        then = {} if old_dir is None else {node.name: node for node in store.nodes(old_dir)}
+        for node in store.nodes(new_dir):
+            pending.append((f"{here}/{node.name}", then.pop(node.name, None), node))
+        pending.extend((f"{here}/{name}", node, None) for name, node in then.items())
 
 
 def _directory(node: Node | None) -> Node | None:

@@ -1,4 +1,4 @@
-"""Which files of a sandbox its processes hold, and what a restore leaves alone because of that.
+"""The files that processes of a sandbox hold, and what a restore leaves alone because of them.
 
 To write recorded bytes underneath an open descriptor is never right. The process goes on at its
 old offset, or with pages that it has cached: a log gets a hole of NUL bytes, a database in WAL mode
@@ -21,8 +21,15 @@ import msgspec
 
 from paddock.model.errors import HostCannot
 from paddock.state.files.descent import shown
+from paddock.state.trees._plan import (
+    Creation,
+    DirectoryMode,
+    Operation,
+    Removal,
+    Rewrite,
+    full_path,
+)
 from paddock.state.trees.nodes import Node, NodeKind
-from paddock.state.trees.plan import Deed, Making, Removal, Sealing, Writing, deed_parts
 from paddock.state.trees.scan import SeenDir, every_seen, find_seen
 
 _JOINS_NAMES = ("-", ".", "~", "_")  # between the name of a file and what is named after it
@@ -30,9 +37,9 @@ _JOURNALS = ("-journal", "-wal", "-shm", "-mj")  # as SQLite names what belongs 
 
 
 class HeldFiles(msgspec.Struct, frozen=True):
-    """What processes hold. Paths are as the processes see them, which is how a tree names its
-    roots. `nameless` are files whose name is gone and that may have another one: the name that the
-    kernel prints, and the inode number."""
+    """The files and directories that processes hold. Paths are as the processes see them, which is
+    how a tree names its roots. `nameless` are files whose name is gone and that may have another
+    one: the name that the kernel prints, and the inode number."""
 
     files: frozenset[str] = frozenset()
     directories: frozenset[str] = frozenset()
@@ -71,37 +78,33 @@ class NotWrittenByAgent(HostCannot):
 
 
 class HeldFilter:
-    """Divides the deeds of a restore into those that are done and those that are left out."""
+    """Divides the operations of a restore into those that are done and those that are left out."""
 
     def __init__(self, held: HeldFiles, seen: Mapping[str, SeenDir]) -> None:
         self._held = held
         self._seen = seen
         self._inodes = _held_inodes(held, seen)
-        self._above = frozenset(_parents_of((*held.files, *held.directories)))
+        paths = (*held.files, *held.directories)
+        self._above = {directory for path in paths for directory in above(path)}
 
-    def divide(self, deeds: Mapping[str, list[Deed]]) -> tuple[dict[str, list[Deed]], list[str]]:
-        """The deeds to do, by root, and the paths that stay other than they were recorded."""
+    def divide(self, operations: list[Operation]) -> tuple[list[Operation], list[str]]:
+        """Return the operations to do, and the paths that stay different from what was recorded."""
         if self._held.is_empty:
-            return dict(deeds), []
+            return operations, []
         paths = {
-            full_path(root, deed_parts(deed)): deed
-            for root, some in deeds.items()
-            for deed in some
-            if not isinstance(deed, Sealing)
+            operation.full_path: operation
+            for operation in operations
+            if not isinstance(operation, DirectoryMode)
         }
-        kept = {path for path, deed in paths.items() if self._is_kept(path, deed)}
-        # A held file that stays other may refer to what lies beside and below it.
-        others = {path for path in kept if self.is_held(path)}
-        around = {_split(path)[0] for path in others}
-        kept |= {
-            path
-            for path, deed in paths.items()
-            if (isinstance(deed, Removal) and _is_in(path, around)) or _is_named_after(path, others)
-        }
-        chosen = {
-            root: [deed for deed in some if not _is_left_out(root, deed, kept)]
-            for root, some in deeds.items()
-        }
+        kept = {path for path, operation in paths.items() if self._is_kept(path, operation)}
+        # A held file that stays as it is may refer to what lies beside and below it.
+        held = {path for path in kept if self.is_held(path)}
+        around = {path.rpartition("/")[0] for path in held}
+        for path, operation in paths.items():
+            is_beside = isinstance(operation, Removal) and not around.isdisjoint(above(path))
+            if is_beside or _is_named_after(path, held):
+                kept.add(path)
+        chosen = [operation for operation in operations if not _is_left_out(operation, kept)]
         return chosen, sorted(kept)
 
     def is_held(self, path: str) -> bool:
@@ -112,12 +115,14 @@ class HeldFilter:
         seen = find_seen(self._seen, path)
         return seen is not None and seen.inode in self._inodes
 
-    def _is_kept(self, path: str, deed: Deed) -> bool:
-        if isinstance(deed, Writing) and deed.has_same_bytes:
+    def _is_kept(self, path: str, operation: Operation) -> bool:
+        if isinstance(operation, Rewrite) and operation.has_same_bytes:
             return False  # only its mode is set, which harms nobody who has it open
         if self.is_held(path) or _is_journal_of(path, self._held.files):
             return True
-        takes_away = isinstance(deed, Removal) or (isinstance(deed, Making) and deed.has_other)
+        takes_away = isinstance(operation, Removal)
+        if isinstance(operation, Creation):
+            takes_away = operation.has_other
         return takes_away and (path in self._above or path in self._held.directories)
 
 
@@ -125,10 +130,11 @@ def _held_inodes(held: HeldFiles, seen: Mapping[str, SeenDir]) -> set[int]:
     """Return the inode numbers, as a scan sees them, of all held files that were seen. A path leads
     to the right one. The number that processes see does not always: in an overlay a file that was
     copied up keeps the number that it has in its source."""
-    inodes = {found.inode for path in held.files if (found := find_seen(seen, path)) is not None}
+    files = (find_seen(seen, path) for path in held.files)
+    inodes = {file.inode for file in files if file is not None}
     roots = tuple(f"{root}/" for root in seen)
     nameless = {inode: path for path, inode in held.nameless if path.startswith(roots)}
-    if unknown := nameless.keys() - {one.inode for one in every_seen(seen)}:
+    if unknown := nameless.keys() - {file.inode for file in every_seen(seen)}:
         raise HostCannot(
             f"{shown(nameless[min(unknown)])} is held open by a program, and its other names cannot"
             " be found",
@@ -137,19 +143,20 @@ def _held_inodes(held: HeldFiles, seen: Mapping[str, SeenDir]) -> set[int]:
     return inodes | nameless.keys()
 
 
-def full_path(root: str, parts: Collection[str]) -> str:
-    """A path as the processes see it; the root over a template's own files has an empty name."""
-    return "/".join((root, *parts)) or "/"
+def above(path: str) -> Iterator[str]:
+    """Yield the directories that a path lies in, the nearest first."""
+    while path := path.rpartition("/")[0]:
+        yield path
 
 
-def _is_left_out(root: str, deed: Deed, kept: Collection[str]) -> bool:
-    """Return what lies below a name that stays as it is cannot be made either."""
-    parts = deed_parts(deed)
-    return any(full_path(root, parts[:length]) in kept for length in range(1, len(parts) + 1))
+def _is_left_out(operation: Operation, kept: Collection[str]) -> bool:
+    """Return whether an operation is on a name that stays as it is, or on what lies below one."""
+    root, path = operation.root, operation.path
+    return any(full_path(root, path[:length]) in kept for length in range(1, len(path) + 1))
 
 
 def _is_journal_of(path: str, held: Collection[str]) -> bool:
-    return any(path[: path.rfind(one)] in held for one in _JOURNALS if one in path)
+    return any(path[: path.rfind(suffix)] in held for suffix in _JOURNALS if suffix in path)
 
 
 def _is_named_after(path: str, held: Collection[str]) -> bool:
@@ -159,26 +166,12 @@ def _is_named_after(path: str, held: Collection[str]) -> bool:
     return any(path[:end] in held for end in ends)
 
 
-def _is_in(path: str, directories: Collection[str]) -> bool:
-    return any(parent in directories for parent in _parents_of((path,)))
-
-
-def _parents_of(paths: Collection[str]) -> Iterator[str]:
-    for path in paths:
-        while path := _split(path)[0]:
-            yield path
-
-
-def _split(path: str) -> tuple[str, str]:
-    directory, _, name = path.rpartition("/")
-    return directory, name
-
-
-def is_unwritten(deed: Deed, now: Node | None, first: Node | None) -> bool:
-    """Return whether the file that a deed would change is as the agent found it when it began: then
-    the recorded bytes are not the agent's own work."""
-    if isinstance(deed, Making) and deed.node.kind is NodeKind.FILE and not deed.has_other:
-        return True  # the process reads the source's own file, which has never been written to
-    if not isinstance(deed, Writing) or now is None or first is None:
+def is_unwritten(operation: Operation, now: Node | None, first: Node | None) -> bool:
+    """Return whether the file that an operation would change is as the agent found it when it
+    began: then the recorded bytes are not the agent's own work."""
+    if isinstance(operation, Creation) and not operation.has_other:
+        # The process reads the source's own file, which has never been written to.
+        return operation.node.kind is NodeKind.FILE
+    if not isinstance(operation, Rewrite) or now is None or first is None:
         return False
     return (now.digest, now.size) == (first.digest, first.size)

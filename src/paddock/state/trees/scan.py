@@ -21,23 +21,22 @@ from paddock.model.errors import InvalidInput, OutOfSpace
 from paddock.model.space import is_out_of_space
 from paddock.state.changes.change import link_target
 from paddock.state.files.descent import CHANGED_UNDERNEATH, MAX_OPEN_LEVELS, Descent, shown
+from paddock.state.files.overlay_marks import has_opaque_mark, is_whiteout
 from paddock.state.files.tree_walk import listing
-from paddock.state.snapshots.capture import is_whiteout
-from paddock.state.trees.nodes import Node, NodeKind, line_of, list_of_pieces, pieces_of
+from paddock.state.trees.nodes import DirectoryObjects, Node, NodeKind, line_of
 
 # Deeper directories and further entries are an attack or a mistake: they are left out, and the
 # tree says that it is cut. Up to this depth a descent keeps the way back open, so that nothing
 # that is moved meanwhile can end the scan.
 MAX_DEPTH = MAX_OPEN_LEVELS - 2
 MAX_ENTRIES = 500_000
-OPAQUE = "user.overlay.opaque"
 # CLOCK_REALTIME_COARSE, for which Python has no name: the clock that file systems stamp with.
 _FILE_CLOCK = 5
 UNTRUSTED = -1  # no stamp is ever like it
 
 
 class Keeping(Protocol):
-    """Where the bytes go that a scan finds."""
+    """The receiver of the bytes that a scan finds."""
 
     def take_object(self, data: bytes) -> str: ...
 
@@ -56,7 +55,7 @@ class TakenFile(msgspec.Struct, frozen=True):
     is_split: bool = False
 
 
-class Seen(msgspec.Struct):
+class SeenFile(msgspec.Struct):
     """One name at the last scan."""
 
     raw_name: bytes
@@ -72,15 +71,15 @@ class SeenDir(msgspec.Struct):
     changed_ns: int = UNTRUSTED
     inode: int = 0
     names: list[str] = []
-    nodes: dict[str, Seen] = {}
+    nodes: dict[str, SeenFile] = {}
     below: dict[str, SeenDir] = {}
     node: Node | None = None
     line: bytes = b""
     entries: int = 0
 
 
-class Scan:
-    """One pass over one root. `changed` has the paths that are other than at the pass before."""
+class RootScan:
+    """One pass over one root. `changed` has the paths that differ from the pass before."""
 
     def __init__(self, keeping: Keeping, prefix: str, room: int, now_ns: int) -> None:
         """`now_ns` is what `file_clock_ns` said before anything was looked at."""
@@ -92,26 +91,26 @@ class Scan:
         self.is_cut = False
 
     def run(self, root: Path, seen: SeenDir) -> None:
-        """Brings `seen` up to date; its node is the root's then."""
+        """Bring `seen` up to date; its node is the root's then."""
         with Descent(root, lift=True) as descent:
             self._directory(descent, "", descent.start, seen)
 
     def _directory(self, descent: Descent, name: str, st: os.stat_result, seen: SeenDir) -> bool:
-        """Reads the directory that `descent` is in; says whether it is other than it was."""
+        """Read the directory that `descent` is in; return whether it differs from what it was."""
         is_new = seen.node is None
         is_same = not is_new and st.st_ctime_ns == seen.changed_ns and st.st_ino == seen.inode
         is_other = False
         if not is_same or len(seen.names) > self.room:
             is_other = self._relist(descent, st, seen)
         self.room -= len(seen.names)
-        for one in _suspects(descent.fd, seen.nodes):
-            is_other |= self._look(descent, one, seen)
+        for child in _suspects(descent.fd, seen.nodes):
+            is_other |= self._look(descent, child, seen)
         if len(seen.names) > len(seen.nodes) + len(seen.below):
-            for one in seen.names:
-                if one not in seen.nodes and one not in seen.below:
-                    is_other |= self._look(descent, one, seen)
-        for one in list(seen.below):
-            is_other |= self._enter(descent, one, seen)
+            for child in seen.names:
+                if child not in seen.nodes and child not in seen.below:
+                    is_other |= self._look(descent, child, seen)
+        for child in list(seen.below):
+            is_other |= self._enter(descent, child, seen)
         return self._conclude(descent, name, st, seen, is_other=is_other, is_same=is_same)
 
     def _relist(self, descent: Descent, st: os.stat_result, seen: SeenDir) -> bool:
@@ -128,7 +127,7 @@ class Scan:
         return bool(gone)
 
     def _forget(self, descent: Descent, name: str, seen: SeenDir) -> bool:
-        """What has gone, or has become something that is not kept."""
+        """Forget a name that has gone, or has become something that is not kept."""
         was = seen.nodes.pop(name, None) is not None
         was |= seen.below.pop(name, None) is not None
         if was:
@@ -136,7 +135,7 @@ class Scan:
         return was
 
     def _look(self, descent: Descent, name: str, seen: SeenDir) -> bool:
-        """Reads what a name is now, and says whether that is other than it was."""
+        """Read what a name is now, and return whether that differs from what it was."""
         try:
             st = os.stat(name, dir_fd=descent.fd, follow_symlinks=False)
         except OSError:
@@ -144,17 +143,17 @@ class Scan:
         if stat.S_ISDIR(st.st_mode):
             return self._enter(descent, name, seen)
         seen.below.pop(name, None)
-        found = self._read(descent, name, st)
-        if found is None:
+        now = self._read(descent, name, st)
+        if now is None:
             return self._forget(descent, name, seen)
         old = seen.nodes.get(name)
-        seen.nodes[name] = found
-        if old is not None and old.line == found.line:
+        seen.nodes[name] = now
+        if old is not None and old.line == now.line:
             return False
         self._tell(descent.path_of(name))
         return True
 
-    def _read(self, descent: Descent, name: str, st: os.stat_result) -> Seen | None:
+    def _read(self, descent: Descent, name: str, st: os.stat_result) -> SeenFile | None:
         mode = st.st_mode
         if stat.S_ISREG(mode):
             return self._read_file(descent, name)
@@ -165,7 +164,7 @@ class Scan:
             return self._seen(st, Node(name, NodeKind.FIFO, mode=mode & 0o777))
         return self._seen(st, Node(name, NodeKind.WHITEOUT)) if is_whiteout(st) else None
 
-    def _read_file(self, descent: Descent, name: str) -> Seen | None:
+    def _read_file(self, descent: Descent, name: str) -> SeenFile | None:
         try:
             taken = self._keeping.take_file(name, descent.fd)
         except OutOfSpace as error:
@@ -189,10 +188,10 @@ class Scan:
         )
         return self._seen(taken.status, node, is_steady=taken.is_steady)
 
-    def _seen(self, st: os.stat_result, node: Node, *, is_steady: bool = True) -> Seen:
+    def _seen(self, st: os.stat_result, node: Node, *, is_steady: bool = True) -> SeenFile:
         is_trusted = is_steady and st.st_ctime_ns < self._now
         changed_ns = st.st_ctime_ns if is_trusted else UNTRUSTED
-        return Seen(os.fsencode(node.name), changed_ns, st.st_ino, node, line_of(node))
+        return SeenFile(os.fsencode(node.name), changed_ns, st.st_ino, node, line_of(node))
 
     def _enter(self, descent: Descent, name: str, seen: SeenDir) -> bool:
         if descent.depth >= MAX_DEPTH:
@@ -225,52 +224,50 @@ class Scan:
         is_other: bool,
         is_same: bool,
     ) -> bool:
-        """Writes the directory's object if anything in it, or it itself, is other than it was."""
+        """Write the directory's object if it, or anything in it, differs from what it was."""
         old = seen.node
         if old is not None and is_same and not is_other:
             return False
-        is_opaque = old.is_opaque if old is not None and is_same else _is_opaque(descent.fd)
+        is_opaque = old.is_opaque if old is not None and is_same else has_opaque_mark(descent.fd)
         mode = st.st_mode & 0o1777
         digest = self._store(seen) if old is None or is_other else old.digest
         seen.node = Node(name, NodeKind.DIR, mode=mode, digest=digest, is_opaque=is_opaque)
         seen.line = line_of(seen.node)
-        seen.entries = len(seen.nodes) + sum(1 + one.entries for one in seen.below.values())
+        seen.entries = len(seen.nodes) + sum(1 + inner.entries for inner in seen.below.values())
         is_self_other = old is None or (old.mode, old.is_opaque) != (mode, is_opaque)
         if is_self_other and (name or old is not None):
             self._tell("/".join(descent.parts))
         return is_other or is_self_other
 
     def _store(self, seen: SeenDir) -> str:
-        lines = {name: one.line for name, one in seen.nodes.items()}
-        lines.update((name, one.line) for name, one in seen.below.items())
-        named = ((name, lines[name]) for name in seen.names if name in lines)
-        pieces = pieces_of(named, len(lines))
-        digests = [self._keeping.take_object(piece) for piece in pieces]
-        if len(digests) == 1:
-            return digests[0]
-        return self._keeping.take_object(list_of_pieces(digests))
+        objects = DirectoryObjects(self._keeping.take_object)
+        for name in seen.names:
+            entry = seen.nodes.get(name) or seen.below.get(name)
+            if entry is not None:
+                objects.add(name, entry.line)
+        return self._keeping.take_object(objects.finish())
 
     def _tell(self, path: str) -> None:
         self.changed.append(f"{self._prefix}/{path}" if path else self._prefix)
 
 
 def file_clock_ns() -> int:
-    """Whatever changes from now on has at least this as its time of change."""
+    """Return a time that whatever changes from now on has at least as its time of change."""
     return time.clock_gettime_ns(_FILE_CLOCK)
 
 
-def every_seen(seen: Mapping[str, SeenDir]) -> Iterator[Seen]:
-    """Everything that was seen and is no directory."""
+def every_seen(seen: Mapping[str, SeenDir]) -> Iterator[SeenFile]:
+    """Yield everything that was seen and is no directory."""
     pending = list(seen.values())
     while pending:
-        one = pending.pop()
-        pending += one.below.values()
-        yield from one.nodes.values()
+        directory = pending.pop()
+        pending += directory.below.values()
+        yield from directory.nodes.values()
 
 
-def find_seen(seen: Mapping[str, SeenDir], path: str) -> Seen | None:
-    """Return what is known of the file at a path that begins with the name of its root; None if it
-    was not there, or is a directory. The root with the longest name is the one that is mounted
+def find_seen(seen: Mapping[str, SeenDir], path: str) -> SeenFile | None:
+    """Return what is known of the file at a path that begins with the name of its root, or None if
+    it was not there or is a directory. The root with the longest name is the one that is mounted
     last."""
     for root in sorted(seen, key=len, reverse=True):
         if not path.startswith(f"{root}/"):
@@ -284,7 +281,8 @@ def find_seen(seen: Mapping[str, SeenDir], path: str) -> Seen | None:
 
 
 def is_same(root: Path, seen: SeenDir) -> bool:
-    """Whether a pass would certainly find nothing new. Reads statuses and nothing else."""
+    """Return whether a pass would certainly find nothing new. It reads statuses and nothing
+    else."""
     try:
         with Descent(root, lift=True) as descent:
             return _is_same(descent, descent.start, seen)
@@ -304,24 +302,18 @@ def _is_same(descent: Descent, st: os.stat_result, seen: SeenDir) -> bool:
     return True
 
 
-def _suspects(fd: int, nodes: dict[str, Seen]) -> list[str]:
-    """Names that are not certainly what they were. One call for each file at each step: what this
-    loop does is what a large tree costs, so it has names as the kernel wants them."""
-    found = []
+def _suspects(fd: int, nodes: dict[str, SeenFile]) -> list[str]:
+    """Return names that are not certainly what they were. It is one call for each file at each
+    step: what this loop does is what a large tree costs, so it has names as the kernel wants
+    them."""
+    suspects = []
     lstat = os.lstat
     for name, old in nodes.items():
         try:
             st = lstat(old.raw_name, dir_fd=fd)
         except OSError:
-            found.append(name)
+            suspects.append(name)
             continue
         if st.st_ctime_ns != old.changed_ns or st.st_ino != old.inode:
-            found.append(name)
-    return found
-
-
-def _is_opaque(fd: int) -> bool:
-    try:
-        return os.getxattr(fd, OPAQUE) == b"y"
-    except OSError:
-        return False
+            suspects.append(name)
+    return suspects

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paddock.journal.export._har import _entry, _timings
+from paddock.journal.export._har_content import MAX_UNPACKED, content
 from paddock.journal.export.formats import Format, export
-from paddock.journal.export.har import _entry, _timings
-from paddock.journal.export.har_content import MAX_UNPACKED, content
 from paddock.journal.traffic import Traffic
 from paddock.journal.writer import Journal
 from paddock.model.action import Kind, Outcome

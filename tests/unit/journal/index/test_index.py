@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from paddock.journal.index.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.journal.writer import Journal, Rhythm
@@ -24,8 +24,8 @@ from unit.journal.conftest import OPENED, Opener, decided, proposed, settled, wr
 UPDATE = """
 import sys
 from pathlib import Path
-from paddock.journal.index.index import Index
-with Index(Path(sys.argv[1])) as index:
+from paddock.journal.index.index import RunIndex
+with RunIndex(Path(sys.argv[1])) as index:
     sys.stdin.readline()
     for _ in range(5):
         assert index.update_all(Path(sys.argv[2])) == []
@@ -33,12 +33,12 @@ with Index(Path(sys.argv[1])) as index:
 
 
 @pytest.fixture
-def index(tmp_path: Path) -> Iterator[Index]:
-    with Index(tmp_path / "index" / "index.db") as index:
+def index(tmp_path: Path) -> Iterator[RunIndex]:
+    with RunIndex(tmp_path / "index" / "index.db") as index:
         yield index
 
 
-def test_run_is_listed_with_its_counts(opener: Opener, index: Index) -> None:
+def test_run_is_listed_with_its_counts(opener: Opener, index: RunIndex) -> None:
     journal = opener(rhythm=Rhythm(segment_bytes=1500))
     write_steps(journal, 5)
     journal.append(decided("block", decided_by="no"), 9)
@@ -53,7 +53,7 @@ def test_run_is_listed_with_its_counts(opener: Opener, index: Index) -> None:
     assert index.runs() == [run]
 
 
-def test_refusals_that_are_only_counted_are_in_the_counts(opener: Opener, index: Index) -> None:
+def test_refusals_that_are_only_counted_are_in_the_counts(opener: Opener, index: RunIndex) -> None:
     journal = opener()
     journal.append(decided("block"), 1)
     journal.append(settled(outcome="refused"), 1)
@@ -70,7 +70,7 @@ def test_refusals_that_are_only_counted_are_in_the_counts(opener: Opener, index:
     [({"exit_code": 3}, 3), ({"exit_code": 2**40}, None), ({"exit_code": True}, None), ("3", None)],
 )
 def test_exit_code_of_the_agent_is_that_of_its_run(
-    opener: Opener, index: Index, result: Any, exit_code: int | None
+    opener: Opener, index: RunIndex, result: Any, exit_code: int | None
 ) -> None:
     journal = opener()
     journal.append(settled(result), 1)
@@ -81,7 +81,7 @@ def test_exit_code_of_the_agent_is_that_of_its_run(
 
 @pytest.mark.parametrize("line", [b"at", b"step", b"body"])
 def test_record_that_another_program_wrote_does_not_stop_the_index(
-    opener: Opener, index: Index, line: bytes
+    opener: Opener, index: RunIndex, line: bytes
 ) -> None:
     """The end of a line names a step and a type, and what stands before it may say otherwise."""
     journal = opener()
@@ -102,7 +102,9 @@ def test_record_that_another_program_wrote_does_not_stop_the_index(
         assert index.step("run-1", 1).name == "search"
 
 
-def test_step_is_found_and_its_place_in_the_journal_is_right(opener: Opener, index: Index) -> None:
+def test_step_is_found_and_its_place_in_the_journal_is_right(
+    opener: Opener, index: RunIndex
+) -> None:
     journal = opener(rhythm=Rhythm(segment_bytes=1500))
     write_steps(journal, 8)
     index.update(journal.directory)
@@ -114,7 +116,7 @@ def test_step_is_found_and_its_place_in_the_journal_is_right(opener: Opener, ind
     assert (step.at, step.duration_us) == (read.at, read.waited_us)
 
 
-def test_only_what_is_new_is_read(opener: Opener, index: Index) -> None:
+def test_only_what_is_new_is_read(opener: Opener, index: RunIndex) -> None:
     journal = opener(rhythm=Rhythm(segment_bytes=1500))
     index.update(journal.directory)
     for step in range(6):
@@ -132,7 +134,7 @@ def test_only_what_is_new_is_read(opener: Opener, index: Index) -> None:
     assert index.run("run-1").state == "closed"
 
 
-def test_steps_come_in_pages_and_by_verdict(opener: Opener, index: Index) -> None:
+def test_steps_come_in_pages_and_by_verdict(opener: Opener, index: RunIndex) -> None:
     journal = opener()
     write_steps(journal, 25)
     journal.append(decided("block"), 30)
@@ -145,7 +147,7 @@ def test_steps_come_in_pages_and_by_verdict(opener: Opener, index: Index) -> Non
 
 
 def test_rebuilt_index_is_the_same_as_one_that_was_kept_up_to_date(
-    opener: Opener, index: Index, tmp_path: Path
+    opener: Opener, index: RunIndex, tmp_path: Path
 ) -> None:
     for number in range(3):
         journal = opener(f"runs/{number}", opened=replace(OPENED, run=f"run-{number}"))
@@ -176,14 +178,14 @@ def test_index_that_is_damaged_or_of_another_version_is_made_anew(
             with sqlite3.connect(path) as db:
                 db.execute("PRAGMA user_version = 99")
             db.close()
-        with Index(path) as index:
+        with RunIndex(path) as index:
             assert index.runs() == []
             index.update_all(tmp_path / "runs")
             assert [run.run for run in index.runs()] == [journal.run]
 
 
 def test_journal_that_was_put_in_the_place_of_another_is_read_from_its_beginning(
-    opener: Opener, index: Index, key: SigningKey
+    opener: Opener, index: RunIndex, key: SigningKey
 ) -> None:
     journal = opener("a")
     write_steps(journal, 10)
@@ -198,7 +200,7 @@ def test_journal_that_was_put_in_the_place_of_another_is_read_from_its_beginning
 
 
 def test_run_that_vanished_is_forgotten_and_one_that_moved_is_found(
-    opener: Opener, index: Index, tmp_path: Path
+    opener: Opener, index: RunIndex, tmp_path: Path
 ) -> None:
     journal = opener("runs/a")
     journal.close()
@@ -212,7 +214,7 @@ def test_run_that_vanished_is_forgotten_and_one_that_moved_is_found(
 
 
 def test_copy_of_a_run_is_reported_and_not_mixed_up(
-    opener: Opener, index: Index, tmp_path: Path
+    opener: Opener, index: RunIndex, tmp_path: Path
 ) -> None:
     opener("runs/a").close()
     shutil.copytree(tmp_path / "runs" / "a", tmp_path / "runs" / "b")
@@ -222,7 +224,7 @@ def test_copy_of_a_run_is_reported_and_not_mixed_up(
 
 
 def test_damaged_journal_does_not_keep_others_from_being_indexed(
-    opener: Opener, index: Index, tmp_path: Path
+    opener: Opener, index: RunIndex, tmp_path: Path
 ) -> None:
     for name in "abc":
         opener(f"runs/{name}", opened=replace(OPENED, run=name)).close()
@@ -236,7 +238,7 @@ def test_damaged_journal_does_not_keep_others_from_being_indexed(
 
 
 def test_several_processes_and_threads_keep_one_index(
-    opener: Opener, index: Index, tmp_path: Path
+    opener: Opener, index: RunIndex, tmp_path: Path
 ) -> None:
     journals = [opener(f"runs/{n}", opened=replace(OPENED, run=f"run-{n}")) for n in range(4)]
     for journal in journals:
@@ -258,7 +260,7 @@ def test_several_processes_and_threads_keep_one_index(
         assert row.verdicts == {"allow": 40}
 
 
-def test_recovered_run_is_open_again(opener: Opener, index: Index, key: SigningKey) -> None:
+def test_recovered_run_is_open_again(opener: Opener, index: RunIndex, key: SigningKey) -> None:
     journal = opener()
     journal.close()
     segment = journal.directory / "000001.jsonl"
@@ -272,5 +274,5 @@ def test_recovered_run_is_open_again(opener: Opener, index: Index, key: SigningK
     again.abandon()
 
 
-def test_index_is_for_its_owner_only(index: Index) -> None:
+def test_index_is_for_its_owner_only(index: RunIndex) -> None:
     assert index.path.stat().st_mode & 0o777 == 0o600

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from cases import for_each
-from paddock.journal.index.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.journal.index.terms import (
     MAX_TERMS,
     MAX_WORDS,
@@ -30,7 +30,7 @@ def test_index_knows_the_origin_and_the_terms_of_a_run(opener: Opener, tmp_path:
     lineage = Lineage("first", "first", at=7)
     opened = replace(OPENED, kind="fork", lineage=lineage, seed="3", command=["a", "b c"])
     journal = opener(opened=opened)
-    with Index(tmp_path / "index.sqlite") as index:
+    with RunIndex(tmp_path / "index.sqlite") as index:
         index.update(journal.directory)  # before the run is configured
         journal.append(Configured(policy=PolicySource("limits: {pids: 3}")))
         index.update(journal.directory)
@@ -47,7 +47,7 @@ def test_policy_too_large_for_a_line_is_read_from_its_blob(opener: Opener, tmp_p
     journal = opener()
     text = "".join(f"a{n}: {n}\n" for n in range(5000)) + "limits: {pids: 3}\n"
     journal.append(Configured(policy=PolicySource("limits: {pids: 3}\n" + text)))
-    with Index(tmp_path / "index.sqlite") as index:
+    with RunIndex(tmp_path / "index.sqlite") as index:
         index.update(journal.directory)
         assert len(index.run("run-1").terms) > MAX_TERMS // 2
         for blob in (journal.directory / "blobs").rglob("*"):
@@ -59,7 +59,7 @@ def test_policy_too_large_for_a_line_is_read_from_its_blob(opener: Opener, tmp_p
 
 def test_journal_of_a_sandbox_without_lineage_is_a_run(opener: Opener, tmp_path: Path) -> None:
     journal = opener()
-    with Index(tmp_path / "index.sqlite") as index:
+    with RunIndex(tmp_path / "index.sqlite") as index:
         index.update(journal.directory)
         row = index.run("run-1")
     assert (row.kind, row.parent, row.forked_at) == ("run", None, None)
@@ -125,7 +125,7 @@ def test_index_has_the_words_of_a_fork(opener: Opener, tmp_path: Path) -> None:
     lineage = Lineage("first", at=7, options={"set": ["limits.pids=9"], "faults": "flaky"})
     journal = opener(opened=replace(OPENED, kind="fork", lineage=lineage))
     journal.append(Configured(policy=PolicySource("limits: {pids: 3}")))
-    with Index(tmp_path / "index.sqlite") as index:
+    with RunIndex(tmp_path / "index.sqlite") as index:
         index.update(journal.directory)
         terms = index.run("run-1").terms
     assert terms["limits.pids"] == "9"

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from paddock.journal.integrity.merkle import (
     EMPTY_ROOT,
     Leaves,
-    Tree,
-    check_consistency,
+    MerkleTree,
     check_inclusion,
     leaf_hash,
 )
@@ -49,23 +48,18 @@ INCLUSIONS = [
         "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
     ]),
 ]  # fmt: skip
-CONSISTENCIES = [
-    (1, 8, [
-        "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
-        "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-        "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
-    ]),
-]  # fmt: skip
-HASHES = [leaf_hash(data) for data in INPUTS]
 
 
 def test_root_of_the_empty_tree_is_the_hash_of_nothing() -> None:
     assert EMPTY_ROOT.hex() == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    assert Tree().root() == Leaves([]).root() == EMPTY_ROOT
+    assert MerkleTree().root() == Leaves([]).root() == EMPTY_ROOT
+
+
+HASHES = [leaf_hash(data) for data in INPUTS]
 
 
 def test_roots_of_the_reference_tree_are_as_published() -> None:
-    tree = Tree()
+    tree = MerkleTree()
     for hashed, root in zip(HASHES, ROOTS, strict=True):
         tree.append(hashed)
         assert tree.root() == root
@@ -79,13 +73,6 @@ def test_inclusion_proofs_are_as_published(leaf: int, size: int, path: list[str]
     assert check_inclusion(HASHES[leaf], leaf, size, proof, ROOTS[size - 1])
 
 
-@pytest.mark.parametrize(("old", "new", "path"), CONSISTENCIES)
-def test_consistency_proofs_are_as_published(old: int, new: int, path: list[str]) -> None:
-    proof = [bytes.fromhex(text) for text in path]
-    assert Leaves(HASHES).consistency(old, new) == proof
-    assert check_consistency((old, ROOTS[old - 1]), (new, ROOTS[new - 1]), proof)
-
-
 def test_every_proof_of_every_small_tree_is_accepted() -> None:
     hashes = [leaf_hash(bytes([n])) for n in range(34)]
     leaves = Leaves(hashes)
@@ -93,9 +80,6 @@ def test_every_proof_of_every_small_tree_is_accepted() -> None:
         root = leaves.root(size)
         for index in range(size):
             assert check_inclusion(hashes[index], index, size, leaves.inclusion(index, size), root)
-        for old in range(1, size + 1):
-            proof = leaves.consistency(old, size)
-            assert check_consistency((old, leaves.root(old)), (size, root), proof)
 
 
 @given(st.data(), st.integers(1, 40))
@@ -116,29 +100,12 @@ def test_changed_proof_of_inclusion_is_refused(data: st.DataObject, size: int) -
         assert not check_inclusion(leaf, index, size, [*proof[:at], *proof[at + 1 :]], root)
 
 
-@given(st.data(), st.integers(2, 40))
-def test_tree_that_changed_its_past_is_not_consistent(data: st.DataObject, size: int) -> None:
-    old = data.draw(st.integers(1, size - 1))
-    changed = data.draw(st.integers(0, old - 1))
-    hashes = [leaf_hash(bytes([n])) for n in range(size)]
-    before = Leaves(hashes).root(old)
-    hashes[changed] = leaf_hash(b"else")
-    forged = Leaves(hashes)
-    assert not check_consistency(
-        (old, before), (size, forged.root()), forged.consistency(old, size)
-    )
-
-
-def test_nothing_is_proved_about_an_empty_or_larger_old_tree() -> None:
-    root = Leaves(HASHES).root()
-    assert not check_consistency((0, EMPTY_ROOT), (8, root), [])
-    assert not check_consistency((9, root), (8, root), [])
-    assert not check_consistency((8, root), (8, ROOTS[0]), [])
+def test_nothing_is_proved_about_what_is_no_hash() -> None:
     assert not check_inclusion(b"", 0, 1, [], b"")
 
 
 def test_leaf_and_node_of_the_same_bytes_have_different_hashes() -> None:
-    pair = Tree()
+    pair = MerkleTree()
     for hashed in HASHES[:2]:
         pair.append(hashed)
     assert leaf_hash(HASHES[0] + HASHES[1]) != pair.root()
@@ -153,5 +120,3 @@ def test_proof_outside_the_tree_is_an_error() -> None:
     ):
         with pytest.raises(IndexError):
             ask()
-    with pytest.raises(IndexError):
-        leaves.consistency(0, 8)

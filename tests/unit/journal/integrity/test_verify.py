@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from paddock.journal.blobs import Blobs
 from paddock.journal.codec import decode
-from paddock.journal.integrity.findings import Finding, Problem, Report, Status
+from paddock.journal.integrity.findings import JournalProblem, Status, VerifyFinding, VerifyReport
 from paddock.journal.integrity.heads import sign_head
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.integrity.step_counts import StepCounts
@@ -44,11 +44,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], Sign
     return (directory / "000001.jsonl").read_bytes().splitlines(), key, head
 
 
-def _verified(lines: list[bytes], key: SigningKey, **options: object) -> Report:
+def _verified(lines: list[bytes], key: SigningKey, **options: object) -> VerifyReport:
     return _verified_bytes(b"".join(line + b"\n" for line in lines), key, **options)
 
 
-def _verified_bytes(data: bytes, key: SigningKey, **options: object) -> Report:
+def _verified_bytes(data: bytes, key: SigningKey, **options: object) -> VerifyReport:
     with TemporaryDirectory() as place:
         path = Path(place) / "all.jsonl"
         path.write_bytes(data)
@@ -101,7 +101,7 @@ def test_any_dropped_record_is_found_and_named(
     first = data.draw(st.integers(0, len(lines) - 2))
     last = data.draw(st.integers(first, len(lines) - 2))
     problem = _one_problem(_verified(lines[:first] + lines[last + 1 :], key))
-    assert (problem.finding, problem.n, problem.line) == (Finding.MISSING, first, first + 1)
+    assert (problem.finding, problem.n, problem.line) == (VerifyFinding.MISSING, first, first + 1)
 
 
 @PROPERTY
@@ -127,7 +127,7 @@ def test_any_reordered_pair_is_found(
     swapped = list(lines)
     swapped[one], swapped[other] = swapped[other], swapped[one]
     problem = _one_problem(_verified(swapped, key))
-    assert (problem.finding, problem.line) == (Finding.REORDERED, one + 1)
+    assert (problem.finding, problem.line) == (VerifyFinding.REORDERED, one + 1)
 
 
 @PROPERTY
@@ -151,7 +151,10 @@ def test_change_with_all_hashes_made_anew_is_found_by_the_next_head(
     heads = [n for n, line in enumerate(lines) if line.endswith(b'"type":"head"}')]
     for at in sorted(set(range(1, len(lines))) - set(heads)):
         problem = _one_problem(_verified(_rechained(lines, at), key))
-        assert (problem.finding, problem.n) == (Finding.REWRITTEN, min(n for n in heads if n > at))
+        assert (problem.finding, problem.n) == (
+            VerifyFinding.REWRITTEN,
+            min(n for n in heads if n > at),
+        )
 
 
 def test_journal_that_was_replaced_whole_is_found_by_a_saved_head(
@@ -166,7 +169,7 @@ def test_journal_that_was_replaced_whole_is_found_by_a_saved_head(
     other.close()
     assert verify(other.directory, key.public).ok
     problem = _one_problem(verify(other.directory, key.public, expected_head=saved))
-    assert problem.finding is Finding.REPLACED
+    assert problem.finding is VerifyFinding.REPLACED
     assert saved.root in str(problem)
 
 
@@ -177,7 +180,7 @@ def test_shorter_replacement_is_found_by_a_saved_head(opener: Opener, key: Signi
     other = opener("two")
     other.close()
     problem = _one_problem(verify(other.directory, key.public, expected_head=saved))
-    assert problem.finding is Finding.TRUNCATED
+    assert problem.finding is VerifyFinding.TRUNCATED
 
 
 def test_saved_head_of_another_run_or_key_or_with_a_bad_signature_is_found(
@@ -194,13 +197,13 @@ def test_saved_head_of_another_run_or_key_or_with_a_bad_signature_is_found(
         _one_problem(verify(journal.directory, key.public, expected_head=saved)).finding
         for saved in (bad, foreign, other_run)
     ]
-    assert findings == [Finding.BAD_HEAD, Finding.WRONG_KEY, Finding.REPLACED]
+    assert findings == [VerifyFinding.BAD_HEAD, VerifyFinding.WRONG_KEY, VerifyFinding.REPLACED]
 
 
 def test_wrong_key_is_said_to_be_the_wrong_key(closed_run: Path, tmp_path: Path) -> None:
     other = SigningKey.open(tmp_path / "other")
     problem = _one_problem(verify(closed_run, other.public))
-    assert problem.finding is Finding.WRONG_KEY
+    assert problem.finding is VerifyFinding.WRONG_KEY
     assert problem.expected == other.public.key_id
 
 
@@ -213,7 +216,7 @@ def test_run_signed_by_a_stranger_under_the_right_key_id_is_found(
     assert isinstance(head, Head)
     forged = lines[at].replace(head.signature.encode(), b"ab" * 64)
     problem = _one_problem(_verified([*lines[:at], forged, *lines[at + 1 :]], key))
-    assert (problem.finding, problem.n) == (Finding.BAD_HEAD, at)
+    assert (problem.finding, problem.n) == (VerifyFinding.BAD_HEAD, at)
 
 
 def test_changed_record_is_named_exactly(written: tuple[list[bytes], SigningKey, Head]) -> None:
@@ -221,13 +224,13 @@ def test_changed_record_is_named_exactly(written: tuple[list[bytes], SigningKey,
     changed = [line.replace(b"ticket 3", b"ticket 8") for line in lines]
     at = next(n for n, line in enumerate(lines) if line != changed[n])
     problem = _one_problem(_verified(changed, key))
-    assert (problem.finding, problem.n) == (Finding.CHANGED, at)
+    assert (problem.finding, problem.n) == (VerifyFinding.CHANGED, at)
 
 
 def test_segment_that_is_gone_is_found(closed_run: Path, key: SigningKey) -> None:
     (closed_run / "000002.jsonl").unlink()
     problem = _one_problem(verify(closed_run, key.public))
-    assert problem.finding is Finding.MISSING
+    assert problem.finding is VerifyFinding.MISSING
     assert "segment 2" in problem.text
 
 
@@ -287,7 +290,7 @@ def test_file_that_is_no_journal_is_a_finding_and_not_a_crash(
 
 def test_line_without_end_is_bounded(written: tuple[list[bytes], SigningKey, Head]) -> None:
     report = _verified_bytes(b"x" * (5 << 20), written[1])
-    assert report.problems[0].finding is Finding.MALFORMED
+    assert report.problems[0].finding is VerifyFinding.MALFORMED
 
 
 def test_link_in_place_of_a_segment_is_not_followed(closed_run: Path, key: SigningKey) -> None:
@@ -324,7 +327,7 @@ def test_blob_that_is_no_file_is_neither_waited_for_nor_a_crash(tmp_path: Path) 
         blobs.read(digest)
 
 
-def _one_problem(report: Report) -> Problem:
+def _one_problem(report: VerifyReport) -> JournalProblem:
     assert len(report.problems) == 1, report
     return report.problems[0]
 

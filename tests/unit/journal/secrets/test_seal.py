@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from paddock.journal.integrity.keys import secret_bytes
 from paddock.journal.secrets.seal import MAX_SEALED, Sealer
-from paddock.journal.secrets.value_hmac import FILE_NAME, Keyed
+from paddock.journal.secrets.value_hmac import FILE_NAME, ValueHmac
 from paddock.model.errors import IntegrityError
 
 SEALER = Sealer(b"k" * 32)
@@ -61,4 +61,4 @@ def test_one_home_seals_and_hashes_with_keys_that_say_nothing_of_each_other(tmp_
     key = secret_bytes(tmp_path, FILE_NAME)
     sealed = Sealer(key).seal(COOKIE, "r")
     assert Sealer(secret_bytes(tmp_path, FILE_NAME)).unseal(sealed, "r") == COOKIE
-    assert Keyed(key)._key != Sealer(key)._key
+    assert ValueHmac(key)._key != Sealer(key)._key

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from paddock.journal.integrity.keys import secret_bytes
 from paddock.journal.secrets.mask import Masker
-from paddock.journal.secrets.value_hmac import FILE_NAME, MAX_LEAVES, Keyed, keyed_leaves
+from paddock.journal.secrets.value_hmac import FILE_NAME, MAX_LEAVES, ValueHmac, hmac_leaves
 from paddock.model.errors import HostCannot
 
-KEYED = Keyed(b"k" * 32)
+KEYED = ValueHmac(b"k" * 32)
 SECRET = "sk-live-4242424242"
 MASKER = Masker({"KEY": SECRET})
 
 
 def leaves(value: Any) -> dict[str, str]:
-    return keyed_leaves(KEYED, value, MASKER.mask(value))
+    return hmac_leaves(KEYED, value, MASKER.mask(value))
 
 
 def test_equal_values_have_equal_hashes_and_no_others() -> None:
@@ -30,7 +30,7 @@ def test_equal_values_have_equal_hashes_and_no_others() -> None:
 
 
 def test_another_home_has_other_hashes() -> None:
-    assert Keyed(b"x" * 32).of("a") != KEYED.of("a")
+    assert ValueHmac(b"x" * 32).of("a") != KEYED.of("a")
 
 
 def test_half_of_a_surrogate_pair_has_a_hash() -> None:
@@ -59,7 +59,7 @@ def test_secret_as_a_name_is_not_in_its_pointer() -> None:
 
 def test_number_that_is_a_secret_has_a_hash() -> None:
     masked = Masker({"PIN": "424242"}).mask({"pin": 424242, "n": 7})
-    assert keyed_leaves(KEYED, {"pin": 424242, "n": 7}, masked) == {"/pin": KEYED.of("424242")}
+    assert hmac_leaves(KEYED, {"pin": 424242, "n": 7}, masked) == {"/pin": KEYED.of("424242")}
 
 
 def test_many_masked_leaves_have_one_hash_of_everything() -> None:

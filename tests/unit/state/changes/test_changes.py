@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from paddock.model.errors import InvalidInput, SandboxError
 from paddock.model.results import FileType
-from paddock.state.changes.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.changes.overlay import overlay_changes
 from paddock.state.changes.tree_scan import scan, scan_changes
 from paddock.state.changes.write_back import Applied, apply_changes
@@ -55,7 +55,7 @@ def opaque(path: Path) -> None:
     os.setxattr(path, "user.overlay.opaque", b"y")
 
 
-def brief(changes: list[Change]) -> list[tuple[str, str, FileType]]:
+def brief(changes: list[FileChange]) -> list[tuple[str, str, FileType]]:
     return [(change.path, change.kind, change.type) for change in changes]
 
 
@@ -73,9 +73,9 @@ def test_new_changed_and_deleted_files_are_found(lower: Path, upper: Path) -> No
     (upper / "dir" / "added").write_text("a")
     whiteout(upper / "dir" / "one")
     assert overlay_changes(upper, lower) == [
-        Change("dir/added", "added", FILE, 1),
-        Change("dir/one", "deleted", FILE, 1),
-        Change("file", "modified", FILE, 4),
+        FileChange("dir/added", "added", FILE, 1),
+        FileChange("dir/one", "deleted", FILE, 1),
+        FileChange("file", "modified", FILE, 4),
     ]
 
 
@@ -126,7 +126,7 @@ def test_new_directory_is_listed_with_all_in_it(lower: Path, upper: Path) -> Non
 
 def test_deleted_directory_is_one_change(lower: Path, upper: Path) -> None:
     whiteout(upper / "dir")
-    assert overlay_changes(upper, lower) == [Change("dir", "deleted", DIR, 0)]
+    assert overlay_changes(upper, lower) == [FileChange("dir", "deleted", DIR, 0)]
 
 
 def test_whiteout_of_nothing_is_no_change(lower: Path, upper: Path) -> None:
@@ -429,7 +429,7 @@ def test_special_files_are_refused(lower: Path, upper: Path) -> None:
 @pytest.mark.parametrize("path", ["..", "../x", "/etc/x", "", "a/../../x", "a//b", "./a", "a\0b"])
 @pytest.mark.parametrize("kind", ["added", "modified", "deleted"])
 def test_path_outside_is_refused(lower: Path, upper: Path, path: str, kind: Any) -> None:
-    (applied,) = apply_changes(upper, lower, [Change(path, kind, FILE, 1)])
+    (applied,) = apply_changes(upper, lower, [FileChange(path, kind, FILE, 1)])
     assert applied.status == "refused"
 
 
@@ -445,11 +445,11 @@ def test_path_through_a_link_is_refused_on_both_sides(
     (upper / "back").symlink_to(outside)
     (lower / "back").mkdir()
     changes = [
-        Change("way/victim", "modified", FILE, 9),
-        Change("way/new/deep", "added", FILE, 9),
-        Change("back/victim", "added", FILE, 9),
-        Change("back/victim", "deleted", FILE, 9),
-        Change("way/gone", "deleted", FILE, 9),
+        FileChange("way/victim", "modified", FILE, 9),
+        FileChange("way/new/deep", "added", FILE, 9),
+        FileChange("back/victim", "added", FILE, 9),
+        FileChange("back/victim", "deleted", FILE, 9),
+        FileChange("way/gone", "deleted", FILE, 9),
     ]
     (upper / "way" / "new").mkdir()
     (upper / "way" / "new" / "deep").write_text("x" * 9)
@@ -566,11 +566,11 @@ def test_directory_swapped_for_a_link_never_leads_outside(
     whiteout(upper / "d" / "doomed")
     before = describe(outside, times=True)
     changes = [
-        Change("d/file", "modified", FILE, 6),
-        Change("d/e/file", "modified", FILE, 6),
-        Change("d/link", "modified", SYMLINK, 0),
-        Change("d/fresh", "modified", DIR, 0),
-        Change("d/doomed", "deleted", FILE, 6),
+        FileChange("d/file", "modified", FILE, 6),
+        FileChange("d/e/file", "modified", FILE, 6),
+        FileChange("d/link", "modified", SYMLINK, 0),
+        FileChange("d/fresh", "modified", DIR, 0),
+        FileChange("d/doomed", "deleted", FILE, 6),
     ]
     owner = (1234, 1235) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
     swapped = upper if side == "upper" else target

@@ -28,8 +28,8 @@ from paddock.model.errors import (
     NotFound,
     PaddockError,
 )
-from paddock.state.templates.image import host_architecture
-from paddock.state.templates.layer_archive import Limits
+from paddock.state.templates._image import host_architecture
+from paddock.state.templates.layer_archive import UnpackLimits
 from paddock.state.templates.store import TemplateStore
 
 Member = tuple[str, Any]
@@ -473,11 +473,13 @@ def test_sparse_file_of_an_archive_keeps_its_bytes_in_place(
 @pytest.mark.parametrize(
     ("limits", "members"),
     [
-        (Limits(max_bytes=1000), [("a", "x" * 600), ("b", "x" * 600)]),
-        (Limits(max_entries=3), [(f"f{n}", "") for n in range(4)]),
+        (UnpackLimits(max_bytes=1000), [("a", "x" * 600), ("b", "x" * 600)]),
+        (UnpackLimits(max_entries=3), [(f"f{n}", "") for n in range(4)]),
     ],
 )
-def test_bounds_hold_over_all_layers(tmp_path: Path, limits: Limits, members: list[Member]) -> None:
+def test_bounds_hold_over_all_layers(
+    tmp_path: Path, limits: UnpackLimits, members: list[Member]
+) -> None:
     store = TemplateStore(tmp_path / "store", limits=limits)
     source = layout(tmp_path / "oci", [tar_of([member]) for member in members])
     with pytest.raises(InvalidInput, match="more than"):
@@ -486,7 +488,9 @@ def test_bounds_hold_over_all_layers(tmp_path: Path, limits: Limits, members: li
 
 
 def test_compression_bomb_is_stopped_early(tmp_path: Path) -> None:
-    store = TemplateStore(tmp_path / "store", limits=Limits(max_bytes=1 << 20, max_entries=10))
+    store = TemplateStore(
+        tmp_path / "store", limits=UnpackLimits(max_bytes=1 << 20, max_entries=10)
+    )
     source = layout(tmp_path / "oci", [gzip.compress(tar_of([("a", bytes(64 << 20))]))])
     with pytest.raises(InvalidInput, match="more than"):
         store.add(source, name="t")
@@ -521,20 +525,20 @@ def test_a_small_image_does_not_unpack_to_gigabytes(store: TemplateStore, tmp_pa
         with pytest.raises(InvalidInput, match="more than 1GiB") as caught:
             store.add(source, name="t")
         assert "--max-size" in str(caught.value)
-    trusted = Limits.for_source(source, max_bytes=2 << 30)
+    trusted = UnpackLimits.for_source(source, max_bytes=2 << 30)
     assert store.add(source, name="t", limits=trusted).size_bytes == 4 * (300 << 20)
 
 
 def test_limits_follow_what_an_image_takes_on_disk(tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(bytes(1000))
-    assert Limits.for_source(image) == Limits(1 << 30, 200_000)
+    assert UnpackLimits.for_source(image) == UnpackLimits(1 << 30, 200_000)
     os.truncate(image, 1 << 40)  # a hole is no image
-    assert Limits.for_source(image).max_bytes == 1 << 30
+    assert UnpackLimits.for_source(image).max_bytes == 1 << 30
     with image.open("wb") as file:
         file.write(os.urandom(1 << 20) * 64)
-    assert Limits.for_source(image) == Limits(20 * (64 << 20), (64 << 20) // 256)
-    assert Limits.for_source(image, max_bytes=5, max_entries=6) == Limits(5, 6)
+    assert UnpackLimits.for_source(image) == UnpackLimits(20 * (64 << 20), (64 << 20) // 256)
+    assert UnpackLimits.for_source(image, max_bytes=5, max_entries=6) == UnpackLimits(5, 6)
 
 
 def huge_header() -> bytes:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from paddock.model.errors import Conflict, HostCannot, IntegrityError
 from paddock.state.trees import recorder as recording
-from paddock.state.trees import restoring
+from paddock.state.trees import restore as restoring
 from paddock.state.trees.recorder import Recorder
 from paddock.state.trees.store import TreeStore
 
@@ -223,13 +223,13 @@ def test_somebody_who_writes_meanwhile_is_noticed(
 ) -> None:
     tree = store.recorder({"home": home}).record().tree
     (home / "a.txt").unlink()
-    real = restoring._Restorer.run
+    real = restoring._RootRestorer.run
 
     def and_somebody(self: Any, deeds: Any) -> None:
         real(self, deeds)
         (home / "src" / "b.py").write_text("meanwhile")
 
-    monkeypatch.setattr(restoring._Restorer, "run", and_somebody)
+    monkeypatch.setattr(restoring._RootRestorer, "run", and_somebody)
     with pytest.raises(Conflict, match=r"b\.py"):
         store.restore(tree, {"home": home})
 
@@ -250,7 +250,7 @@ _AS_USER = """
 import os, sys
 from pathlib import Path
 from paddock.state.trees import recorder
-from paddock.state.trees import restoring
+from paddock.state.trees import restore as restoring
 from paddock.state.trees.store import TreeStore
 # The interpreter may lie where only root can read.
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)

@@ -179,11 +179,11 @@ class SandboxNetwork:
         from paddock.doors.network.layers.pacer import Pacer
         from paddock.gate.run_keys import run_key
         from paddock.journal.secrets.seal import Sealer
-        from paddock.journal.secrets.value_hmac import Keyed
+        from paddock.journal.secrets.value_hmac import ValueHmac
 
         home, root = self._sandbox_gate.home, self._sandbox_gate.root
         key = run_key(home, home.runs / self._guest.sandbox_id, root)
-        context.keyed, context.sealer, context.sealed_for = Keyed(key), Sealer(key), root
+        context.keyed, context.sealer, context.sealed_for = ValueHmac(key), Sealer(key), root
         if self._sandbox_gate.is_run:
             context.pacer = Pacer(self._machine.init_pid)
 

@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 
 SPELLING = "body_spelling"  # among what is keyed: of a body whose numbers are not as they show
 _STABLE = " without time and signature"  # of a credential that is computed for each request
@@ -29,7 +29,7 @@ def measure(raw: bytes | None) -> dict[str, Any]:
     return {"body_bytes": len(raw), "body_sha256": hashlib.sha256(raw).hexdigest()}
 
 
-def spelling_hash(raw: bytes, parsed: Any, keyed: Keyed | None) -> dict[str, str]:
+def spelling_hash(raw: bytes, parsed: Any, keyed: ValueHmac | None) -> dict[str, str]:
     """For JSON in which a number may stand that the journal spells otherwise: what tells it from
     one with other numbers, in whatever order its keys are."""
     if keyed is None or len(raw) > _MAX_SPELLED or _WHOLE_FLOAT.search(raw) is None:

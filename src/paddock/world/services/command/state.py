@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from paddock.objects.file_bytes import digest_of
 from paddock.state.files import tree_walk
 from paddock.state.files.descent import Descent, open_file
-from paddock.state.files.file_copy import digest_of
 from paddock.state.files.tree_copy import copy_tree
 from paddock.state.home import remove_tree
 from paddock.world.changes import DocumentChange

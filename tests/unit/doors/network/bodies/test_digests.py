@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.doors.network.bodies.digests import _WHOLE_FLOAT, measure, spelling_hash
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 
 # As it was first written: right, and quadratic in the length of a run of digits.
 PLAIN = re.compile(rb"[0-9](?:\.0*[,\]}\s]|\.?[0-9]*[eE][+-]?[0-9])")
@@ -28,5 +28,5 @@ def test_a_long_run_of_digits_is_read_once(piece: bytes) -> None:
     """It held the whole process for minutes, with every other sandbox in it."""
     text = (piece * (1 << 20))[: 1 << 20].decode()
     raw = json.dumps({"data": text}).encode()[: 1 << 20]
-    spelling_hash(raw, {}, Keyed(b"k" * 32))
+    spelling_hash(raw, {}, ValueHmac(b"k" * 32))
     assert measure(raw)["body_bytes"] == len(raw)

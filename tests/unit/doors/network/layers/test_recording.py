@@ -22,7 +22,7 @@ from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
 from paddock.journal.secrets.seal import Sealer
-from paddock.journal.secrets.value_hmac import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.model.action import Action, Kind
 from paddock.model.events import Settled
 from unit.doors.network.doorway import (
@@ -37,7 +37,7 @@ from unit.doors.network.doorway import (
 )
 from unit.gate.gates import make_gate
 
-KEYED = Keyed(b"k" * 32)
+KEYED = ValueHmac(b"k" * 32)
 ORIGIN = Origin("https", "api.openai.com", 443)
 JSON: Headers = [(b"content-type", b"application/json")]
 POLICY = "version: 1\nagent: tester\nstage: broad\nnetwork: {allow: ['api.openai.com:443']}\n"

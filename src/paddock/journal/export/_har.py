@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from paddock.journal.codec import body_of
-from paddock.journal.export.har_content import content, headers_of, text_of, type_of
+from paddock.journal.export._har_content import content, headers_of, text_of, type_of
 from paddock.journal.log import RunLog
 from paddock.journal.traffic import Traffic, mapping
 from paddock.model.action import Kind, Outcome, Verdict
@@ -105,7 +105,8 @@ def _body_size(request: Traffic, headers: list[dict[str, str]]) -> int:
 
 
 def _post_data(body: Any, kind: str) -> dict[str, Any]:
-    """A form is a list of its fields, anything else a text. The format wants one of the two."""
+    """Return a form as a list of its fields, anything else as a text. The format wants one of the
+    two."""
     if kind.partition(";")[0].strip().lower() == _FORM and isinstance(body, Mapping):
         fields = [
             {"name": str(name), "value": text_of(value)}
@@ -137,9 +138,11 @@ def _response(request: Traffic) -> dict[str, Any]:
 
 def _model(step: Step) -> dict[str, Any]:
     """Return which model was called, and what it cost; the conversation is in the journal."""
-    asked = {key: step.arguments.get(key) for key in ("provider", "api", "model", "prompt_digest")}
+    request = {
+        key: step.arguments.get(key) for key in ("provider", "api", "model", "prompt_digest")
+    }
     answer = mapping(step.result.get("answer"))
-    return {**asked, "stopReason": answer.get("stop_reason"), **step.cost}
+    return {**request, "stopReason": answer.get("stop_reason"), **step.cost}
 
 
 def _version(message: Mapping[str, Any]) -> str:

@@ -95,17 +95,17 @@ def command_directories(content: Any) -> Iterator[str]:
     if not isinstance(secrets, Mapping):
         return
     for secret in secrets.values():
-        words = list(words_in({"secrets": secret}))
+        candidates = list(words_in({"secrets": secret}))
         program = next(_program_of(secret), "")
         is_teller = posixpath.basename(program) in _TELLERS
-        for word in words:
+        for word in candidates:
             is_name = "/" not in word and (is_teller or word == program)
             if not is_name:
                 yield word
 
 
 def _program_of(secret: Any) -> Iterator[str]:
-    """The first word of a command, in each of the ways to write one."""
+    """Yield the first word of a command, in each of the ways to write one."""
     source = secret.get("from", secret) if isinstance(secret, Mapping) else secret
     command = source.get("command") if isinstance(source, Mapping) else source
     if isinstance(command, str):
@@ -131,7 +131,8 @@ def _implied_by(word: str) -> tuple[str, ...]:
 
 
 def _texts(content: Any) -> Iterator[str]:
-    """Every text of the parts that name files. What YAML repeats by an alias is looked at once."""
+    """Yield every text of the parts that name files. What YAML repeats by an alias is looked at
+    once."""
     if not isinstance(content, Mapping):
         return
     pending: list[Any] = [content.get(part) for part in _PARTS]
@@ -143,7 +144,7 @@ def _texts(content: Any) -> Iterator[str]:
         elif isinstance(value, Mapping | list | tuple) and id(value) not in seen:
             seen.add(id(value))
             if isinstance(value, Mapping):
-                pending += [one for key, one in value.items() if key not in _NO_PATHS]
+                pending += [item for key, item in value.items() if key not in _NO_PATHS]
             else:
                 pending += value
 
@@ -154,8 +155,8 @@ def _words(text: str) -> Iterator[str]:
         text = rest
     has_expansion = _EXPANSION.search(text) is not None
     has_list = has_expansion or "=" in text  # as PATH=./bin:/bin
-    words = dict.fromkeys([text, *_shell_words(text, _MAX_QUOTED), *_BETWEEN_WORDS.split(text)])
-    for word in words:
+    shell_words = _shell_words(text, _MAX_QUOTED)
+    for word in dict.fromkeys([text, *shell_words, *_BETWEEN_WORDS.split(text)]):
         yield from _parts_of(word, has_expansion=has_expansion)
         if has_list and ":" in word:
             for part in word.split(":"):
@@ -163,7 +164,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _parts_of(word: str, *, has_expansion: bool) -> Iterator[str]:
-    """A word, the value of an option in it, and what is left of it around an expansion."""
+    """Yield a word, the value of an option in it, and what is left of it around an expansion."""
     yield word
     if _OPTION.match(word):
         yield word[2:]
@@ -174,12 +175,12 @@ def _parts_of(word: str, *, has_expansion: bool) -> Iterator[str]:
         paths += [word[at + 1 :] for at, char in enumerate(word) if char == "/"]
         yield from paths[1:]
     for path in paths:
-        if found := _PATTERN.search(path):
-            yield path[: found.start()].rpartition("/")[0]
+        if match := _PATTERN.search(path):
+            yield path[: match.start()].rpartition("/")[0]
 
 
 def _shell_words(text: str, depth: int) -> Iterator[str]:
-    """The words of a text to a shell, and those of a word that is itself a text for one."""
+    """Yield the words of a text to a shell, and those of a word that is itself a text for one."""
     if len(text) > _MAX_SHELL_TEXT:
         return
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from paddock.model.errors import InvalidInput
-from paddock.state.templates.decompression import CHUNK_BYTES, DAMAGE, Source
+from paddock.state.templates._decompression import CHUNK_BYTES, DAMAGE, ByteSource
 
 # Long names, attributes and sparse maps of one member. Real images stay below 64 KiB, and older
 # versions of `tarfile` take a time that grows with the square of this.
@@ -24,14 +24,14 @@ class TarStream:
     """The members of one tar. The data of a member must be read before the next is asked for."""
 
     def __init__(
-        self, source: Source, *, what: str, max_bytes: int, is_hashed: bool = False
+        self, source: ByteSource, *, what: str, max_bytes: int, is_hashed: bool = False
     ) -> None:
         self._reader = _ForwardReader(source, what, max_bytes)
         self._reader.hash = hashlib.sha256() if is_hashed else None
         self._what = what
 
     def members(self) -> Iterator[tarfile.TarInfo]:
-        """Each member; an archive that is damaged or cut short is `InvalidInput`."""
+        """Yield each member. An archive that is damaged or cut short is `InvalidInput`."""
         with self._naming_damage():
             self._reader.expect_header()
             tar = tarfile.TarFile(
@@ -51,7 +51,7 @@ class TarStream:
         self._drain()  # a compressed file has its checksum behind the archive's own end
 
     def data(self, member: tarfile.TarInfo) -> Iterator[bytes]:
-        """The bytes that are stored for a regular file, in pieces."""
+        """Yield the bytes that are stored for a regular file, in pieces."""
         left = sum(length for _, length in stored_ranges(member))
         self._reader.seek(member.offset_data)
         while left > 0:
@@ -62,7 +62,7 @@ class TarStream:
             yield chunk
 
     def digest(self) -> str:
-        """Of the plain archive; reads what was not read yet."""
+        """Return the digest of the plain archive; read what was not read yet."""
         self._drain()
         return f"sha256:{self._reader.hash.hexdigest()}" if self._reader.hash else ""
 
@@ -82,15 +82,15 @@ class TarStream:
 
 
 def stored_ranges(member: tarfile.TarInfo) -> list[tuple[int, int]]:
-    """Where the stored bytes of a file belong, as (offset, length); the rest are holes."""
+    """Return where the stored bytes of a file belong, as (offset, length); the rest are holes."""
     sparse: list[tuple[int, int]] | None = getattr(member, "sparse", None)
     return [(0, member.size)] if sparse is None else sparse
 
 
 class _ForwardReader:
-    """What `tarfile` takes for a file, without a way back."""
+    """A file to `tarfile`, without a way back."""
 
-    def __init__(self, source: Source, what: str, max_bytes: int) -> None:
+    def __init__(self, source: ByteSource, what: str, max_bytes: int) -> None:
         self._source = source
         self._what = what
         self._at, self._end = 0, max_bytes
@@ -120,7 +120,7 @@ class _ForwardReader:
         self._header_room = room
 
     def read(self, count: int) -> bytes:
-        """All `count` bytes, or fewer at the end only."""
+        """Return all `count` bytes, or fewer at the end only."""
         if self._header_room is not None:
             self._header_room -= count
             if self._header_room < 0 or count < 0:

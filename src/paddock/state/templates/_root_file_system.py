@@ -24,7 +24,7 @@ MAX_DEPTH = 2048
 
 
 def image_parts(name: str) -> list[str]:
-    """A path of an archive as the names it consists of. `..` could only mean harm."""
+    """Return a path of an archive as the names it consists of. `..` could only mean harm."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts or "\0" in name:
         raise InvalidInput(f"the archive has a forbidden path: {shown(name)}")
@@ -34,7 +34,7 @@ def image_parts(name: str) -> list[str]:
 
 
 class Rootfs:
-    """Where we are in a root file system, and what the current layer has put into it."""
+    """A position in a root file system, and what the current layer has put into it."""
 
     def __init__(self, descent: Descent) -> None:
         self.descent = descent
@@ -51,8 +51,8 @@ class Rootfs:
         self._here = None
 
     def go_to(self, parts: Sequence[str], *, create: bool = True) -> bool:
-        """Goes to a directory of the image, through the image's own links. With `create`, makes
-        what is missing; without, says whether it is there."""
+        """Go to a directory of the image, through the image's own links. With `create`, make what
+        is missing; without, return whether it is there."""
         if self._here == list(parts):
             return True
         self._here = None
@@ -75,7 +75,7 @@ class Rootfs:
         return True
 
     def make_dir(self, name: str, mode: int) -> None:
-        """Makes a directory, or takes the one that is there, and gives it the mode."""
+        """Make a directory, or take the one that is there, and give it the mode."""
         st = status(name, self.fd)
         if st is None or not stat.S_ISDIR(st.st_mode):
             self.clear(name)
@@ -86,7 +86,7 @@ class Rootfs:
         self.own(name)
 
     def set_mode(self, mode: int) -> None:
-        """The mode of the current directory. The owner keeps all rights until `finish`."""
+        """Set the mode of the current directory. The owner keeps all rights until `finish`."""
         os.fchmod(self.fd, mode | 0o700)
         path = tuple(self.descent.parts)
         self._modes.pop(path, None)
@@ -94,15 +94,16 @@ class Rootfs:
             self._modes[path] = mode
 
     def own(self, name: str) -> None:
-        """Notes that this layer has put `name` into the current directory."""
+        """Note that this layer has put `name` into the current directory."""
         self._layer.add(self.descent.path_of(name))
 
     def clear(self, name: str) -> None:
-        """Makes room for something new under this name."""
+        """Make room for something new under this name."""
         remove(name, self.fd)
 
     def hide(self, name: str) -> None:
-        """A whiteout: what lower layers have under this name goes, what this one has stays."""
+        """Apply a whiteout: what lower layers have under this name goes, what this one has
+        stays."""
         st = status(name, self.fd)
         if st is None:
             return
@@ -114,7 +115,7 @@ class Rootfs:
             self.descent.leave()
 
     def hide_all(self) -> None:
-        """An opaque directory: all that lower layers have in the current one goes."""
+        """Apply an opaque mark: all that lower layers have in the current directory goes."""
         pending = [listing(self.fd)]
         while pending:
             if not pending[-1]:
@@ -132,7 +133,7 @@ class Rootfs:
                 pending.append(listing(self.fd))
 
     def finish(self) -> None:
-        """Directories that deny their owner something get their real modes, inner ones first."""
+        """Give directories that deny their owner something their real modes, inner ones first."""
         self._here = None
         for path in sorted(self._modes, reverse=True):
             mode = self._modes[path]
@@ -152,7 +153,8 @@ class Rootfs:
         return True
 
     def _step(self, name: str, *, create: bool) -> str | None:
-        """One name further: "" when we are there, the target of a link, None for missing."""
+        """Go one name further. Returns "" when we are there, the target of a link, None for a
+        missing one."""
         if name in ("", "."):
             return ""
         if name == "..":

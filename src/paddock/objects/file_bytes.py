@@ -1,4 +1,5 @@
-"""Bytes from one open file to another, by the fastest way that the kernel has. Knows no paths.
+"""The bytes of open files: read, hashed, compared, copied by the fastest way that the kernel has,
+and brought to disk.
 
 Sizes are those that were seen when the file was opened: a file that an agent keeps growing is
 not followed, and a hole is never turned into disk blocks.
@@ -6,14 +7,16 @@ not followed, and a hole is never turned into disk blocks.
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import hashlib
 import os
+import secrets
+import stat
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from paddock.model.errors import SandboxError
+from paddock.model.errors import IntegrityError, SandboxError
 
 CHUNK_BYTES = 1 << 20
 # A file with more pieces than this was made to exhaust whoever lists them.
@@ -24,11 +27,17 @@ _NOT_BY_KERNEL = frozenset(
     {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF}
 )
 
+# Larger than a page, so that a file of scattered pages has few runs.
+UNIT_BYTES = 64 << 10
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ZEROS = bytes(UNIT_BYTES)
+
 Extents = tuple[tuple[int, int], ...]
 
 
 def data_extents(fd: int, size: int) -> Extents | None:
-    """Where the first `size` bytes really hold data, as (offset, length); None: no hole in them."""
+    """Return where the first `size` bytes really hold data, as (offset, length), or None if they
+    have no hole."""
     if os.fstat(fd).st_blocks * 512 >= size:
         return None
     extents = tuple(_seek_extents(fd, size))
@@ -36,7 +45,7 @@ def data_extents(fd: int, size: int) -> Extents | None:
 
 
 def reflink(source: int, target: int) -> bool:
-    """Makes `target` share the blocks of `source`; False where the file system cannot."""
+    """Make `target` share the blocks of `source`. Returns False where the file system cannot."""
     try:
         fcntl.ioctl(target, _FICLONE, source)
     except OSError:
@@ -45,7 +54,7 @@ def reflink(source: int, target: int) -> bool:
 
 
 def copy_file(source: int, target: int, size: int) -> None:
-    """Fills the empty file `target` with the first `size` bytes of `source`, holes kept."""
+    """Fill the empty file `target` with the first `size` bytes of `source`, holes kept."""
     if not reflink(source, target):
         extents = data_extents(source, size)
         for offset, length in ((0, size),) if extents is None else extents:
@@ -54,7 +63,7 @@ def copy_file(source: int, target: int, size: int) -> None:
 
 
 def copy_range(source: int, target: int, source_at: int, target_at: int, length: int) -> None:
-    """Copies a range; stops early where the source has become shorter."""
+    """Copy a range; stop early where the source has become shorter."""
     done = _copy_by_kernel(source, target, source_at, target_at, length)
     while done < length:
         chunk = os.pread(source, min(CHUNK_BYTES, length - done), source_at + done)
@@ -65,15 +74,37 @@ def copy_range(source: int, target: int, source_at: int, target_at: int, length:
 
 
 def write_at(fd: int, data: bytes | memoryview, offset: int) -> None:
-    """All of `data`, however often the kernel takes only a part."""
+    """Write all of `data`, however often the kernel takes only a part."""
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, offset)
         view, offset = view[written:], offset + written
 
 
+def write_sparse(fd: int, data: bytes, offset: int) -> None:
+    """Write into a file that is empty there, and leave holes for units of zeros."""
+    view = memoryview(data)
+    for start, end in nonzero_runs(data):
+        write_at(fd, view[start:end], offset + start)
+
+
+def nonzero_runs(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the runs of units in some bytes that are not all zeros, as (start, end)."""
+    begun: int | None = None
+    for start in range(0, len(data), UNIT_BYTES):
+        end = min(start + UNIT_BYTES, len(data))
+        is_zero = data[start:end] == _ZEROS[: end - start]
+        if not is_zero and begun is None:
+            begun = start
+        elif is_zero and begun is not None:
+            yield begun, start
+            begun = None
+    if begun is not None:
+        yield begun, len(data)
+
+
 def chunks(fd: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
-    """The bytes of some ranges, in pieces; ends early where the file has become shorter."""
+    """Yield the bytes of some ranges, in pieces; end early where the file has become shorter."""
     for offset, length in ranges:
         end = offset + length
         while offset < end:
@@ -85,7 +116,7 @@ def chunks(fd: int, ranges: Iterable[tuple[int, int]]) -> Iterator[bytes]:
 
 
 def digest_of(fd: int, size: int) -> str:
-    """SHA-256 of the first `size` bytes, as hex."""
+    """Return the SHA-256 of the first `size` bytes, as hex."""
     state = hashlib.sha256()
     for chunk in chunks(fd, ((0, size),)):
         state.update(chunk)
@@ -93,8 +124,8 @@ def digest_of(fd: int, size: int) -> str:
 
 
 def has_same_content(a: int, b: int, size: int) -> bool:
-    """Whether two open files have the same first `size` bytes. Where both have holes nothing is
-    read: a terabyte of nothing is compared at once."""
+    """Return whether two open files have the same first `size` bytes. Where both have holes nothing
+    is read: a terabyte of nothing is compared at once."""
     extents = (data_extents(a, size), data_extents(b, size))
     ranges: Extents = ((0, size),)
     if extents[0] is not None and extents[1] is not None:
@@ -105,16 +136,57 @@ def has_same_content(a: int, b: int, size: int) -> bool:
         return False  # one of them was cut meanwhile
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a private file whole or not at all, and return when it is on disk. Others see what was
+    there before, or the new content."""
+    temporary = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+    try:
+        with open(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.rename(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(path.parent)
+
+
 def sync_file_system(fd: int) -> None:
-    """Everything written to the file system of `fd` is on disk afterwards."""
+    """Bring everything written to the file system of `fd` to disk."""
+    import ctypes  # it takes longer to load than all the rest
+
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.syncfs(fd) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
 
+def sync_directory(path: Path) -> None:
+    """Return when the names in a directory are on disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def open_to_read(path: str | Path, flags: int = os.O_RDONLY) -> int:
+    """Open a file that anybody may have put there. Raises IntegrityError where it cannot be opened
+    or is no file: a link, a directory, or a named pipe, which would be waited for without end."""
+    name = os.path.basename(path)
+    try:
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise IntegrityError(f"{name} is unreadable: {error.strerror}") from None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise IntegrityError(f"{name} is not a file")
+
+
 def _copy_by_kernel(source: int, target: int, source_at: int, target_at: int, length: int) -> int:
-    """How much could be copied this way; the rest is left to plain reads."""
+    """Copy as much as can be copied this way and return how much; the rest is left to plain
+    reads."""
     done = 0
     while done < length:
         try:

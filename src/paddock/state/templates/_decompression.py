@@ -1,4 +1,4 @@
-"""Bytes of a file as they are or as they were before compression, in order and within bounds.
+"""The bytes of a file as they are or as they were before compression, in order and within bounds.
 
 Knows no archives. What a file is packed with is told by its first bytes.
 """
@@ -26,7 +26,7 @@ MAX_DECODER_BYTES = 256 << 20
 DAMAGE = (zlib.error, lzma.LZMAError, EOFError, OSError, ValueError)
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Anything that gives its bytes in order."""
 
     def read(self, count: int, /) -> bytes: ...
@@ -54,14 +54,14 @@ class Window:
         return os.pread(self.fd, min(count, self._end - self._at), self._at)
 
     def skip(self, count: int) -> bool:
-        """Passes over some bytes without reading them; not while they are to be hashed."""
+        """Pass over some bytes without reading them; not while they are to be hashed."""
         if self._hash is not None or count > self._end - self._at:
             return False
         self._at += count
         return True
 
     def digest(self) -> str:
-        """Of the whole range; reads what was not read yet."""
+        """Return the digest of the whole range; read what was not read yet."""
         while self.read(CHUNK_BYTES):
             pass
         return f"sha256:{self._hash.hexdigest()}" if self._hash else ""
@@ -81,8 +81,8 @@ class Window:
         self.close()
 
 
-def decompressed(window: Window) -> Source:
-    """The plain bytes of a source, whatever they are packed with."""
+def decompressed(window: Window) -> ByteSource:
+    """Return the plain bytes of a source, whatever they are compressed with."""
     magic = window.peek(6)
     if magic.startswith(b"\x1f\x8b"):
         return gzip.GzipFile(fileobj=cast(Any, window), mode="rb")
@@ -98,7 +98,7 @@ def decompressed(window: Window) -> Source:
 class _Unpacked:
     """A decompressor of the standard library's shape over a source, stream after stream."""
 
-    def __init__(self, source: Source, factory: Callable[[], Any]) -> None:
+    def __init__(self, source: ByteSource, factory: Callable[[], Any]) -> None:
         self._source = source
         self._factory = factory
         self._decoder = factory()
@@ -130,7 +130,7 @@ class _Unpacked:
 class _Zstd:
     """A zstd source whose errors are those of any other damaged file."""
 
-    def __init__(self, source: Source, error: type[Exception]) -> None:
+    def __init__(self, source: ByteSource, error: type[Exception]) -> None:
         self._source = source
         self._error = error
 
@@ -141,8 +141,9 @@ class _Zstd:
             raise OSError(str(error)) from None
 
 
-def _unzstd(window: Window) -> Source:
-    """zstd came into the standard library late; before that a package has it."""
+def _unzstd(window: Window) -> ByteSource:
+    """Return a reader of zstd, which came into the standard library late; before that a package has
+    it."""
     with contextlib.suppress(ImportError):
         zstd = importlib.import_module("compression.zstd")
         return _Zstd(_Unpacked(window, zstd.ZstdDecompressor), zstd.ZstdError)

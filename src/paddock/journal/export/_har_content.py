@@ -1,4 +1,4 @@
-"""The body of an answer as an HTTP archive wants it: what was meant, not what was on the wire."""
+"""The body of a response as an HTTP archive wants it: decoded, not as it was on the wire."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ Headers = list[dict[str, str]]
 
 
 def content(result: Mapping[str, Any], headers: Headers) -> dict[str, Any]:
-    """The `content` of a response: text, or base64 where it is none."""
-    said: dict[str, Any] = {"size": _size(result), "mimeType": type_of(headers)}
+    """Return the `content` of a response: text, or base64 where it is none."""
+    entry: dict[str, Any] = {"size": _size(result), "mimeType": type_of(headers)}
     notes = ["cut: the journal has the beginning of it"] if result.get("is_cut") is True else []
     if "pieces" in result:
         notes.append("it is kept in pieces in the journal, and too long for this file")
     kept = _kept(result)
     unpacked = _unpacked(kept, headers) if isinstance(kept, bytes) else None
     if unpacked is not None:
-        said |= {"size": len(unpacked), "compression": len(unpacked) - said["size"]}
+        entry |= {"size": len(unpacked), "compression": len(unpacked) - entry["size"]}
         kept = unpacked
         if len(unpacked) == MAX_UNPACKED:
             notes.append(f"only the first {MAX_UNPACKED} bytes of it are unpacked here")
-    said |= _spelled(kept)
-    return said | ({"comment": "; ".join(notes)} if notes else {})
+    entry |= _as_text_or_base64(kept)
+    return entry | ({"comment": "; ".join(notes)} if notes else {})
 
 
 def headers_of(headers: Any) -> Headers:
-    """Names and values, from a mapping or from a list of pairs."""
+    """Return names and values, from a mapping or from a list of pairs."""
     pairs: Iterable[Any] = ()
     if isinstance(headers, Mapping):
         pairs = headers.items()
@@ -43,12 +43,15 @@ def headers_of(headers: Any) -> Headers:
 
 
 def type_of(headers: Headers) -> str:
-    found = (one["value"] for one in headers if one["name"].lower() == "content-type")
-    return next(found, _UNKNOWN_TYPE)
+    return next(iter(_values_of(headers, "content-type")), _UNKNOWN_TYPE)
+
+
+def _values_of(headers: Headers, name: str) -> list[str]:
+    return [header["value"] for header in headers if header["name"].lower() == name]
 
 
 def text_of(value: Any) -> str:
-    """A text as it is, bytes as the journal has them decoded, anything else as JSON."""
+    """Return a text as it is, bytes as the journal has them decoded, anything else as JSON."""
     if isinstance(value, str):
         return value
     raw = _bytes(value.get("base64")) if isinstance(value, Mapping) and len(value) == 1 else None
@@ -64,16 +67,16 @@ def _size(result: Mapping[str, Any]) -> int:
 
 
 def _kept(result: Mapping[str, Any]) -> str | bytes:
-    """What the journal has of the body. A stand-in's may be any value."""
+    """Return what the journal has of the body. A stand-in's may be any value."""
     body = result.get("body", "")
-    found = result.get("base64")
-    if isinstance(body, Mapping) and len(body) == 1 and found is None:
-        found = body.get("base64")
-    raw = _bytes(found)
+    encoded = result.get("base64")
+    if isinstance(body, Mapping) and len(body) == 1 and encoded is None:
+        encoded = body.get("base64")
+    raw = _bytes(encoded)
     return text_of(body) if raw is None else raw
 
 
-def _spelled(kept: str | bytes) -> dict[str, str]:
+def _as_text_or_base64(kept: str | bytes) -> dict[str, str]:
     if isinstance(kept, str):
         return {"text": kept}
     try:
@@ -83,8 +86,8 @@ def _spelled(kept: str | bytes) -> dict[str, str]:
 
 
 def _unpacked(raw: bytes, headers: Headers) -> bytes | None:
-    """None for what is not compressed, or not in a way that is known here."""
-    codings = [one["value"] for one in headers if one["name"].lower() == "content-encoding"]
+    """Return the decompressed body, or None if it is not compressed in a way that is known here."""
+    codings = _values_of(headers, "content-encoding")
     window = _WINDOWS.get(codings[0].strip().lower()) if len(codings) == 1 else None
     if window is None or not raw:
         return None

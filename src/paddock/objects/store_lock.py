@@ -25,21 +25,21 @@ class StoreLock:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """For readers and for those who add."""
+        """Hold the lock together with readers and those who add."""
         with self._open() as fd:
             self._wait(fd, fcntl.LOCK_SH)
             yield
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
-        """For those who remove."""
+        """Hold the lock alone, to remove something."""
         with self._open() as fd:
             self._wait(fd, fcntl.LOCK_EX)
             yield
 
     @contextlib.contextmanager
     def exclusive_if_free(self) -> Iterator[bool]:
-        """The exclusive lock where nobody holds it right now; says whether it was given."""
+        """Hold the lock alone where nobody holds it right now; yield whether it was given."""
         with self._open() as fd:
             yield _try(fd, fcntl.LOCK_EX)
 

@@ -1,6 +1,7 @@
 """The small file that makes a stored tree a snapshot. Its digest is the snapshot's id.
 
-Only the files in `manifests/` are handled here; blobs, trees and the lock are not.
+Only the files in `manifests/` are handled here; objects, trees and the lock are not. Version 1
+named a tree in the format that `_format_1` reads.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,21 @@ import msgspec
 from msgspec.structs import asdict
 
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.state.snapshots.entries import DIGEST, canonical, number
+from paddock.objects.file_bytes import write_whole
+from paddock.objects.store import DIGEST
+from paddock.state.trees.stored_json import canonical, number
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_META_BYTES = 1 << 20
 _MAX_MANIFEST_BYTES = MAX_META_BYTES + (1 << 16)
 _SNAPSHOT_ID = re.compile(r"snap-[0-9a-f]{32}")
-_COUNTS = ("version", "tree_bytes", "entries", "files", "links", "size_bytes")
+_COUNTS = ("version", "entries", "files", "links", "size_bytes")
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What a manifest file says: which blob is the tree, what is in it, and the caller's meta."""
+    """The content of a manifest: the digest of the tree, what is in it, and the caller's meta."""
 
     tree: str
-    tree_bytes: int
     entries: int
     files: int
     links: int
@@ -52,23 +53,16 @@ class ManifestFiles:
         return sorted(name for name in names if _SNAPSHOT_ID.fullmatch(name))
 
     def publish(self, header: Header) -> str:
-        """Writes the manifest whole or not at all; gives the id. One that is there stays."""
+        """Write the manifest whole or not at all; return the id. One that is there stays."""
         content = canonical(asdict(header))
         snapshot_id = _id_of(content)
         path = self._path(snapshot_id)
-        if path.exists():
-            return snapshot_id
-        temporary = path.with_name(f".{secrets.token_hex(8)}")
-        try:
-            _write_synced(temporary, content)
-            os.rename(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        _sync_directory(self._directory)
+        if not path.exists():
+            write_whole(path, content)
         return snapshot_id
 
     def read(self, snapshot_id: str) -> Header:
-        """The manifest, checked against its id."""
+        """Return the manifest, checked against its id."""
         content = self._content(snapshot_id)
         if _id_of(content) != snapshot_id:
             raise IntegrityError(f"the manifest of {snapshot_id} was changed or damaged")
@@ -76,7 +70,7 @@ class ManifestFiles:
             header = _parse(json.loads(content))
         except (ValueError, TypeError, KeyError, RecursionError):
             raise IntegrityError(f"the manifest of {snapshot_id} cannot be understood") from None
-        if header.version != FORMAT_VERSION:
+        if not 1 <= header.version <= FORMAT_VERSION:
             raise IntegrityError(
                 f"{snapshot_id} has format {header.version}, this version reads {FORMAT_VERSION}"
             )
@@ -95,7 +89,7 @@ class ManifestFiles:
             raise _not_found(snapshot_id) from None
 
     def sweep(self) -> None:
-        """Removes what crashed writers left. Only under the exclusive lock."""
+        """Remove what crashed writers left. Only under the exclusive lock."""
         for path in self._directory.glob(".*"):
             path.unlink(missing_ok=True)
 
@@ -121,7 +115,7 @@ def is_snapshot_id(text: str) -> bool:
 
 
 def check_meta(meta: Mapping[str, Any]) -> None:
-    """`InvalidInput` unless `meta` can be kept in a manifest."""
+    """Raise InvalidInput unless `meta` can be kept in a manifest."""
     for key in ("skipped", "name"):
         if key in meta:
             raise InvalidInput(f"meta: the key {key!r} is for the store's own use")
@@ -138,26 +132,11 @@ def _id_of(content: bytes) -> str:
 
 
 def _parse(fields: Any) -> Header:
-    """A manifest can come from elsewhere, so what it says is checked like any other input."""
+    """Return the header. A manifest can come from elsewhere, so it is checked like other input."""
     tree, meta = fields["tree"], fields["meta"]
     if not isinstance(meta, dict) or not DIGEST.fullmatch(tree):
         raise ValueError("no tree or no meta")
     return Header(tree=tree, meta=meta, **{key: number(fields[key]) for key in _COUNTS})
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def _not_found(snapshot_id: str) -> NotFound:

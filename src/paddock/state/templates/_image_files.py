@@ -19,8 +19,8 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.state.files.descent import Descent, open_file
-from paddock.state.templates.decompression import Window
-from paddock.state.templates.tar_stream import TarStream
+from paddock.state.templates._decompression import Window
+from paddock.state.templates._tar_stream import TarStream
 
 # A saved image has a few files for each layer; a tar with more is something else.
 MAX_IMAGE_FILES = 100_000
@@ -30,10 +30,10 @@ _LEGACY_NAME = re.compile(r"[0-9a-f]{64}(\.json|\.tar)?")
 
 
 class ImageFiles(Protocol):
-    """Where the parts of an image are found."""
+    """The place where the parts of an image are found."""
 
     def open(self, name: str) -> Window | None:
-        """A file to read, or None where there is none of that name."""
+        """Return a file to read, or None where there is none of that name."""
 
 
 class DirectoryFiles(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class TarFiles(msgspec.Struct):
 
     @classmethod
     def index(cls, fd: int, what: str) -> TarFiles:
-        """Reads the headers only; `fd` stays the caller's."""
+        """Read the headers only; `fd` stays the caller's."""
         size = os.fstat(fd).st_size
         files = cls(fd)
         with Window(os.dup(fd), 0, size, is_hashed=False) as window:
@@ -100,8 +100,8 @@ class TarFiles(msgspec.Struct):
 
 
 def looks_like_image(names: Iterator[str]) -> bool:
-    """Whether an archive that begins with these names can be a saved image: those have nothing
-    at the top but their own few names. The answer may be a wrong yes, never a wrong no."""
+    """Return whether an archive that begins with these names can be a saved image: those have
+    nothing at the top but their own few names. The answer may be a wrong yes, never a wrong no."""
     for name in names:
         top = posixpath.normpath(name).lstrip("/").split("/")[0]
         if top not in ("", "."):

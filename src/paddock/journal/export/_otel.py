@@ -44,7 +44,7 @@ def _end(log: RunLog) -> tuple[int, bool]:
 
 
 class _Run:
-    """What all spans of a run share."""
+    """The facts that all spans of a run share."""
 
     def __init__(self, log: RunLog) -> None:
         self._opened = log.opened

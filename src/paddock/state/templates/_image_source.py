@@ -1,4 +1,4 @@
-"""What a template can be made of, told apart by looking, and unpacked.
+"""The kinds of files that a template can be made of, told apart by looking, and unpacked.
 
 An OCI layout (a directory or a tar of it), an archive of `docker save`, or a tar that is itself
 the root file system; tars may be compressed. How each is read lives in its own module.
@@ -13,22 +13,28 @@ from pathlib import Path
 
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.sizes import format_size
-from paddock.state.templates.decompression import CHUNK_BYTES, DAMAGE, Source, Window, decompressed
-from paddock.state.templates.docker_save import is_docker_save, read_docker_save
-from paddock.state.templates.image import Image, Layer, check_part
-from paddock.state.templates.image_files import (
+from paddock.state.templates._decompression import (
+    CHUNK_BYTES,
+    DAMAGE,
+    ByteSource,
+    Window,
+    decompressed,
+)
+from paddock.state.templates._docker_save import is_docker_save, read_docker_save
+from paddock.state.templates._image import Image, ImageLayer, check_part
+from paddock.state.templates._image_files import (
     DirectoryFiles,
     ImageFiles,
     TarFiles,
     looks_like_image,
 )
-from paddock.state.templates.layer_archive import Limits, Unpacker
-from paddock.state.templates.oci import read_layout
-from paddock.state.templates.tar_stream import TarStream
+from paddock.state.templates._oci import read_layout
+from paddock.state.templates._tar_stream import TarStream
+from paddock.state.templates.layer_archive import Unpacker, UnpackLimits
 
 
-def unpack_source(source: Path, unpacker: Unpacker, limits: Limits, scratch: Path) -> Image:
-    """Unpacks whatever `source` is; `scratch` is a private directory for a decompressed copy."""
+def unpack_source(source: Path, unpacker: Unpacker, limits: UnpackLimits, scratch: Path) -> Image:
+    """Unpack whatever `source` is; `scratch` is a private directory for a decompressed copy."""
     if source.is_dir():
         files = DirectoryFiles(source.resolve())
         image = find_image(files)
@@ -46,13 +52,15 @@ def unpack_source(source: Path, unpacker: Unpacker, limits: Limits, scratch: Pat
 
 
 def find_image(files: ImageFiles) -> Image | None:
-    """The image for this machine, or None where the files are no saved image at all."""
+    """Return the image for this machine, or None where the files are no saved image at all."""
     if _has(files, "oci-layout") and _has(files, "index.json"):
         return read_layout(files)
     return read_docker_save(files) if is_docker_save(files) else None
 
 
-def _unpack_tar(fd: int, source: Path, unpacker: Unpacker, limits: Limits, scratch: Path) -> Image:
+def _unpack_tar(
+    fd: int, source: Path, unpacker: Unpacker, limits: UnpackLimits, scratch: Path
+) -> Image:
     what, size = source.name, os.fstat(fd).st_size
     with Window(os.dup(fd), 0, size, is_hashed=False) as window:
         plain = decompressed(window)
@@ -75,7 +83,9 @@ def _unpack_tar(fd: int, source: Path, unpacker: Unpacker, limits: Limits, scrat
         return Image(window.digest(), ())
 
 
-def _unpack_image(files: ImageFiles, image: Image, unpacker: Unpacker, limits: Limits) -> Image:
+def _unpack_image(
+    files: ImageFiles, image: Image, unpacker: Unpacker, limits: UnpackLimits
+) -> Image:
     for layer in image.layers:
         window = files.open(layer.name)
         if window is None:
@@ -86,9 +96,12 @@ def _unpack_image(files: ImageFiles, image: Image, unpacker: Unpacker, limits: L
     return image
 
 
-def _unpack_layer(window: Window, layer: Layer, unpacker: Unpacker, limits: Limits) -> None:
-    """The digest is taken of the very bytes that are unpacked: a look beforehand could have seen
-    others. So what is unpacked here is worth nothing until this function returns."""
+def _unpack_layer(
+    window: Window, layer: ImageLayer, unpacker: Unpacker, limits: UnpackLimits
+) -> None:
+    """Unpack a layer and check its digest. The digest is taken of the very bytes that are unpacked:
+    a look beforehand could have seen others. So what is unpacked here is worth nothing until this
+    function returns."""
     if layer.size is not None and window.size != layer.size:
         raise IntegrityError(
             f"the image's layer {layer.name[:120]!r} has {window.size} bytes, not {layer.size}",
@@ -110,8 +123,8 @@ def _unpack_layer(window: Window, layer: Layer, unpacker: Unpacker, limits: Limi
         check_part(layer.name, stream.digest(), layer.diff_id)
 
 
-def _spool(fd: int, what: str, limits: Limits, scratch: Path) -> int:
-    """A decompressed copy without a name: the layers lie at places that must be gone to."""
+def _spool(fd: int, what: str, limits: UnpackLimits, scratch: Path) -> int:
+    """Return a decompressed copy without a name: the layers lie at offsets that must be gone to."""
     with (
         tempfile.TemporaryFile(dir=scratch) as copy,
         Window(os.dup(fd), 0, os.fstat(fd).st_size, is_hashed=False) as window,
@@ -129,7 +142,7 @@ def _spool(fd: int, what: str, limits: Limits, scratch: Path) -> int:
         return os.dup(copy.fileno())
 
 
-def _read(source: Source, what: str) -> bytes:
+def _read(source: ByteSource, what: str) -> bytes:
     try:
         return source.read(CHUNK_BYTES)
     except DAMAGE as error:
