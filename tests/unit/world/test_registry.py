@@ -71,3 +71,11 @@ def test_metadata_of_packages_is_not_read_for_a_service_of_the_core() -> None:
         "assert 'importlib.metadata' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_starlette_is_not_loaded_with_a_service_that_is_written_with_the_kit() -> None:
+    code = (
+        "import sys\nfrom paddock.world.registry import load_service\n"
+        "load_service('payments')\nassert 'starlette' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
