@@ -61,8 +61,7 @@ class Operation(msgspec.Struct, frozen=True):
     @property
     def parameters(self) -> frozenset[str]:
         """Return the names of the parameters that it has."""
-        known = _PARAMETERS.get(f"{self.method} {self.path}", [])
-        return frozenset(known) | {"expand"}
+        return frozenset({"expand", *_PARAMETERS.get(f"{self.method} {self.path}", ())})
 
 
 class PaymentsApi(Api):
@@ -72,8 +71,12 @@ class PaymentsApi(Api):
         self._account = account
         self._reads = 0  # requests that wrote nothing: their ids are in no document
         routes = [
-            Route(one.method, f"/v1/{one.path}", partial(self._run, one, one.parameters))
-            for one in operations
+            Route(
+                operation.method,
+                f"/v1/{operation.path}",
+                partial(self._run, operation, operation.parameters),
+            )
+            for operation in operations
         ]
         super().__init__(account.store, routes)
 

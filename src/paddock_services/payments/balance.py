@@ -78,11 +78,11 @@ def _settle(currency_sum: Document, now: int) -> None:
 def totals(account: Account) -> dict[str, tuple[int, int]]:
     """Return what is available and what is pending now, by currency."""
     sums = account.find(_BALANCE, _BALANCE) or {"currencies": {}}
-    found = {}
+    amounts = {}
     for currency, currency_sum in sums["currencies"].items():
         _settle(currency_sum, account.now())
-        found[currency] = (currency_sum["available"], sum(currency_sum["pending"].values()))
-    return found
+        amounts[currency] = (currency_sum["available"], sum(currency_sum["pending"].values()))
+    return amounts
 
 
 def _balance(account: Account, request: PaymentRequest) -> Document:
@@ -102,7 +102,7 @@ def _list(account: Account, request: PaymentRequest) -> Document:
     params = request.params
     where = {name: params.id(name) for name in ("type", "source", "currency") if name in params}
     page = list_documents(account, request, "balance_transactions", where)
-    page["data"] = [_with_status(account, one) for one in page["data"]]
+    page["data"] = [_with_status(account, transaction) for transaction in page["data"]]
     return page
 
 

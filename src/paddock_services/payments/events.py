@@ -33,7 +33,8 @@ def _of_type(params: Params) -> Test | None:
     if not wanted:
         return None
     # `charge.*` means all that happens to charges.
-    pattern = re.compile("|".join(re.escape(one).replace(r"\*", "[a-z_.]*") for one in wanted))
+    patterns = [re.escape(name).replace(r"\*", "[a-z_.]*") for name in wanted]
+    pattern = re.compile("|".join(patterns))
     return lambda event: pattern.fullmatch(event["type"]) is not None
 
 

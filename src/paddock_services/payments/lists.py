@@ -60,14 +60,14 @@ def list_documents(
     if after and before:
         message = "starting_after and ending_before cannot be given together."
         raise Refusal(message, param="ending_before")
-    tests = [one for one in (test, _created(params)) if one is not None]
+    tests = [check for check in (test, _created(params)) if check is not None]
     try:
         page = store_page(
             account.store,
             kind,
             read_limit(params),
             where={**where, "deleted": None},
-            is_wanted=(lambda document: all(one(document) for one in tests)) if tests else None,
+            is_wanted=(lambda document: all(check(document) for check in tests)) if tests else None,
             after=after,
             before=before,
         )

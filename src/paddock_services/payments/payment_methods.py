@@ -48,10 +48,10 @@ def make_method(account: Account, params: Params) -> Document:
     if token is None:
         card, month, year = read_card(table, account.time)
     else:
-        found = card_named(token)
-        if found is None:
+        named_card = card_named(token)
+        if named_card is None:
             raise missing("token", token, table.full_name("token"))
-        card, month, year = found, *EXPIRY
+        card, month, year = named_card, *EXPIRY
     method = new_method(account, card, month, year)
     method["metadata"] = params.metadata()
     _write_billing(method, params)
@@ -113,8 +113,8 @@ def _write_billing(method: Document, params: Params) -> None:
     table = params.table("billing_details")
     table.refuse_unknown(_BILLING)
     readers = {"address": Params.address, "email": Params.email}
-    given = {name: readers.get(name, Params.text)(table, name) for name in table.values}
-    method["billing_details"] = {**method["billing_details"], **given}
+    changes = {name: readers.get(name, Params.text)(table, name) for name in table.values}
+    method["billing_details"] = {**method["billing_details"], **changes}
 
 
 def _create(account: Account, request: PaymentRequest) -> Document:

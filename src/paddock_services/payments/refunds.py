@@ -76,11 +76,11 @@ def _charge(account: Account, params: Params) -> Document:
         message = "One of these params should be provided: payment_intent or charge."
         raise Refusal(message, code="parameter_missing")
     intent = account.reference("payment_intents", intent_id, "payment_intent")
-    found = account.find("charges", intent["latest_charge"] or "")
-    if found is None or found["status"] != "succeeded":
+    latest = account.find("charges", intent["latest_charge"] or "")
+    if latest is None or latest["status"] != "succeeded":
         message = f"This PaymentIntent ({intent_id}) does not have a successful charge to refund."
         raise Conflict(message, code="payment_intent_unexpected_state", param="payment_intent")
-    return found
+    return latest
 
 
 def _amount(params: Params, charge: Document) -> int:
@@ -95,7 +95,7 @@ def _amount(params: Params, charge: Document) -> int:
         raise Conflict(message, code="charge_not_refundable")
     amount = params.integer("amount", least=1) or left
     if amount > left:
-        asked, most = (format_money(one, charge["currency"]) for one in (amount, left))
+        asked, most = (format_money(money, charge["currency"]) for money in (amount, left))
         message = f"Refund amount ({asked}) is greater than unrefunded amount on charge ({most})"
         raise Conflict(message, param="amount")
     if not charge["captured"] and amount < left:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from paddock.world.kit import Term, compare, parse_terms
-from paddock_services.payments.account import Account, Document
+from paddock.world.kit import InvalidCursor, Term, compare, parse_terms, store_page
+from paddock_services.payments.account import Account, Document, list_object
 from paddock_services.payments.api import Function, PaymentRequest
 from paddock_services.payments.errors import Refusal
 from paddock_services.payments.lists import Test, read_limit
@@ -15,7 +15,6 @@ from paddock_services.payments.lists import Test, read_limit
 MAX_QUERY = 2000
 MAX_CLAUSES = 10
 MAX_SEARCHED = 10_000  # documents that one search looks at, the newest first: others wait for it
-_AT_ONCE = 500
 FIELDS = {
     "customers": ("created", "email", "metadata", "name", "phone"),
     "charges": ("amount", "billing_details", "created", "currency", "customer", "disputed",
@@ -34,18 +33,22 @@ def searching(kind: str) -> Function:
         params = request.params
         params.required("query")
         test = parse_query(params.text("query", MAX_QUERY) or "", FIELDS[kind])
-        limit, after = read_limit(params), params.id("page")
-        if after is not None and not account.store.has(kind, after):
-            raise Refusal("Invalid page: it must be a `next_page` of this search.", param="page")
-        documents = _search(account, kind, test, after, limit + 1)
-        has_more = len(documents) > limit
-        return {
-            "object": "search_result",
-            "data": documents[:limit],
-            "has_more": has_more,
-            "next_page": documents[limit - 1]["id"] if has_more else None,
-            "url": request.path,
-        }
+        try:
+            page = store_page(
+                account.store,
+                kind,
+                read_limit(params),
+                where={"deleted": None},
+                is_wanted=test,
+                after=params.id("page"),
+                max_read=MAX_SEARCHED,
+            )
+        except InvalidCursor:
+            message = "Invalid page: it must be a `next_page` of this search."
+            raise Refusal(message, param="page") from None
+        result = list_object(request.path, list(page.items), page.has_next)
+        next_page = page.items[-1]["id"] if page.has_next else None
+        return {**result, "object": "search_result", "next_page": next_page}
 
     return operation
 
@@ -97,23 +100,6 @@ def _matches(clause: Term, value: Any) -> bool:
         return is_number and compare(value, clause.relation, int(wanted))
     text = str(value).casefold()
     return wanted.casefold() in text if clause.relation == "~" else wanted.casefold() == text
-
-
-def _search(
-    account: Account, kind: str, test: Test, after: str | None, limit: int
-) -> list[Document]:
-    documents: list[Document] = []
-    searched = 0
-    while len(documents) < limit and searched < MAX_SEARCHED:
-        part = account.store.find(
-            kind, {"deleted": None}, limit=_AT_ONCE, after=after, newest_first=True
-        )
-        searched += len(part)
-        documents += [document for document in part if test(document)]
-        if len(part) < _AT_ONCE:
-            break
-        after = part[-1]["id"]
-    return documents[:limit]
 
 
 def _unreadable(query: str) -> Refusal:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+import msgspec
+
 from paddock.model.errors import InvalidInput
 from paddock.model.money import CURRENCIES
 from paddock.world.service import Seed
@@ -37,10 +39,58 @@ _AGES = {
     "invoices": (10, 5),
 }
 _CHARGE_STATUSES = ("succeeded", "failed", "pending")
-_INTENT_STATUSES = ("requires_payment_method", "requires_confirmation", "requires_action",
-                    "processing", "requires_capture", "canceled", "succeeded")  # fmt: skip
-_INVOICE_STATUSES = ("draft", "open", "paid", "uncollectible", "void")
-Given = Mapping[str, Any]
+_INTENT_STATUSES = ("succeeded", "requires_payment_method", "requires_confirmation",
+                    "requires_action", "processing", "requires_capture", "canceled")  # fmt: skip
+_INVOICE_STATUSES = ("open", "draft", "paid", "uncollectible", "void")
+
+
+class SeedEntry(msgspec.Struct, frozen=True):
+    """One document of the seed."""
+
+    fields: Mapping[str, Any]
+    created: int
+
+    @property
+    def id(self) -> str | None:
+        """Return its id, if it has one."""
+        id = self.fields.get("id")
+        return None if id is None or id == "" else str(id)
+
+    def amount(self, name: str, least: int = 0) -> int | None:
+        """Return an amount of money. Raises InvalidInput."""
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        if not is_integer or not least <= value <= MAX_AMOUNT:
+            limits = f"from {least} to {MAX_AMOUNT}"
+            raise InvalidInput(f"{name} is a whole number {limits}, not {value!r:.40}")
+        return int(value)
+
+    def status(self, statuses: Collection[str]) -> str:
+        """Return its status, which is the first of these unless it says another. Raises
+        InvalidInput."""
+        default, *_ = statuses
+        status = str(self.fields.get("status", default))
+        if status not in statuses:
+            names = ", ".join(statuses)
+            raise InvalidInput(f"there is no status {status[:80]!r}; there are {names}")
+        return status
+
+    def fill(self, document: Document, **fixed: Any) -> Document:
+        """Return the document with the fields of this entry, but for those that are fixed. Fields
+        that it does not have become metadata: a note about a customer is something that an agent
+        should find."""
+        fixed = {"id": document["id"], "object": document["object"], **fixed}
+        metadata = self.fields.get("metadata")
+        rest: Document = dict(metadata) if isinstance(metadata, Mapping) else {}
+        for name, value in {**self.fields, "created": self.created, **fixed}.items():
+            if name in document:
+                document[name] = value
+            elif value is not None:
+                rest.setdefault(name, value)
+        document["metadata"] = {str(name)[:40]: str(value)[:500] for name, value in rest.items()}
+        return document
 
 
 class Seeder:
@@ -49,7 +99,6 @@ class Seeder:
     def __init__(self, account: Account, *, leaves_out: bool = False) -> None:
         self._account = account
         self._leaves_out = leaves_out
-        self._currency = str(account.context.options.get("currency", "usd"))
         self._refunded: dict[str, int] = {}  # by charge, what it says was refunded
 
     def write(self, seed: Seed) -> None:
@@ -61,7 +110,7 @@ class Seeder:
             raise InvalidInput(f"payments has no {', '.join(sorted(unknown))}; it has {kinds}")
         self._account.begin_write()
         self._account.request_id = None
-        writers: Mapping[str, Callable[[Given], None]] = {
+        writers: Mapping[str, Callable[[SeedEntry], None]] = {
             "products": self._product,
             "prices": self._price,
             "customers": self._customer,
@@ -72,48 +121,48 @@ class Seeder:
             "invoices": self._invoice,
         }
         for kind, write in writers.items():
-            for given in self._dated(kind, seed):
+            for entry in self._entries(kind, seed):
                 try:
-                    write(given)
+                    write(entry)
                 except InvalidInput as error:
                     if not self._leaves_out:
-                        name = given.get("id") or given.get("email") or given.get("name") or "one"
+                        name = entry.id or entry.fields.get("email") or entry.fields.get("name")
                         why = f"seed, {kind}, {str(name)[:80]}: {error.message}"
                         raise InvalidInput(why) from error
         self._add_charges()
         self._add_refunds()
 
-    def _dated(self, kind: str, seed: Seed) -> list[Given]:
+    def _entries(self, kind: str, seed: Seed) -> list[SeedEntry]:
         """Return the documents of a kind with their times, oldest first."""
         documents = seed.get(kind, ())
         days_ago, days = _AGES[kind]
-        first = int(self._account.context.start) - days_ago * _DAY_S
+        created = int(self._account.context.start) - days_ago * _DAY_S
         step = max(1, days * _DAY_S // (len(documents) + 1))
-        dated = []
-        for number, document in enumerate(documents):
-            created = document.get("created")
-            if not isinstance(created, int) or isinstance(created, bool):
-                created = first + number * step
-            dated.append({**document, "created": created})
-        return sorted(dated, key=lambda document: int(document["created"]))
+        entries = []
+        for document in documents:
+            stated = document.get("created")
+            if isinstance(stated, int) and not isinstance(stated, bool):
+                entries.append(SeedEntry(document, stated))
+            else:
+                entries.append(SeedEntry(document, created))
+            created += step
+        return sorted(entries, key=lambda entry: entry.created)
 
-    def _product(self, given: Given) -> None:
-        id = _id(given) or self._account.new_id("prod_", 14)
-        product = empty("product", id=id, name=id, created=given["created"])
-        self._account.put("products", _filled(product, given))
+    def _product(self, entry: SeedEntry) -> None:
+        id = entry.id or self._account.new_id("prod_", 14)
+        self._account.put("products", entry.fill(empty("product", id=id, name=id)))
 
-    def _price(self, given: Given) -> None:
-        product = str(given.get("product", ""))
+    def _price(self, entry: SeedEntry) -> None:
+        product = str(entry.fields.get("product", ""))
         if not self._account.store.has("products", product):
             raise InvalidInput(f"there is no product {product[:80]!r}")
-        id = _id(given) or self._account.new_id("price_1")
-        amount = _amount(given, "unit_amount", least=0)
-        price = new_price(id, product, amount, self._currency_of(given), given["created"])
-        self._account.put("prices", _filled(price, given))
+        id, currency = entry.id or self._account.new_id("price_1"), self._currency(entry)
+        price = new_price(id, product, entry.amount("unit_amount"), currency, entry.created)
+        self._account.put("prices", entry.fill(price, currency=currency))
 
-    def _customer(self, given: Given) -> None:
-        id = _id(given) or self._account.new_id("cus_", 14)
-        customer = _filled(new_customer(self._account, id, given["created"]), given)
+    def _customer(self, entry: SeedEntry) -> None:
+        id = entry.id or self._account.new_id("cus_", 14)
+        customer = entry.fill(new_customer(self._account, id, entry.created))
         for name in ("email", "name", "phone", "description"):
             if customer[name] is not None:
                 customer[name] = str(customer[name])
@@ -121,67 +170,69 @@ class Seeder:
             customer["address"] = {"line1": customer["address"]}
         self._account.put("customers", customer)
 
-    def _method(self, given: Given) -> None:
-        details = given.get("card", "visa")
+    def _method(self, entry: SeedEntry) -> None:
+        details = entry.fields.get("card", "visa")
         name = details if isinstance(details, str) else "visa"
         card = BY_NAME.get(name) or card_named(name)
         if card is None:
             raise InvalidInput(f"there is no test card {name[:80]!r}")
         method = new_method(self._account, card, *EXPIRY)
-        full = {**method["card"], **details} if isinstance(details, Mapping) else method["card"]
-        filled = _filled(method, {**given, "card": full, "customer": self._customer_of(given)})
-        self._account.put("payment_methods", {**filled, "id": _id(given) or method["id"]})
+        if isinstance(details, Mapping):
+            method["card"] |= details
+        fixed = {"id": entry.id or method["id"], "card": method["card"]}
+        method = entry.fill(method, customer=self._customer_id(entry), **fixed)
+        self._account.put("payment_methods", method)
 
-    def _intent(self, given: Given) -> None:
-        amount, currency = self._price_of(given)
-        intent = new_intent(
-            self._account, amount, currency, id=_id(given), created=given["created"]
-        )
-        intent = _filled(intent, {**given, "customer": self._customer_of(given)})
+    def _intent(self, entry: SeedEntry) -> None:
+        amount, currency = self._money(entry)
+        intent = new_intent(self._account, amount, currency, id=entry.id, created=entry.created)
+        status = entry.status(_INTENT_STATUSES)
+        intent = entry.fill(intent, currency=currency, customer=self._customer_id(entry))
         # What its charge says holds; that comes later.
-        intent |= {"status": _status(given, _INTENT_STATUSES, "succeeded"), "latest_charge": None}
+        intent |= {"status": status, "latest_charge": None}
         intent |= {"amount_received": 0, "amount_capturable": 0}
         self._account.put("payment_intents", intent)
 
-    def _charge(self, given: Given) -> None:
-        amount, currency = self._price_of(given)
-        intent = given.get("payment_intent")
+    def _charge(self, entry: SeedEntry) -> None:
+        amount, currency = self._money(entry)
+        intent = entry.fields.get("payment_intent")
         if intent is not None and not self._account.store.has("payment_intents", str(intent)):
             raise InvalidInput(f"there is no payment intent {str(intent)[:80]!r}")
-        status = _status(given, _CHARGE_STATUSES, "succeeded")
-        id = _id(given) or self._account.new_id("ch_3" if intent else "ch_1")
-        charge = new_charge(id, amount, currency, given["created"])
+        status = entry.status(_CHARGE_STATUSES)
+        id = entry.id or self._account.new_id("ch_3" if intent else "ch_1")
+        charge = new_charge(id, amount, currency, entry.created)
         write_method(charge, new_method(self._account, BY_NAME["visa"], *EXPIRY))
         charge["payment_method"] = None
-        charge = _filled(charge, {**given, "customer": self._customer_of(given)})
-        self._note_refunded(charge, given)
-        is_captured = status == "succeeded" and given.get("captured", True) is not False
-        charge |= {"status": status, "paid": status == "succeeded", "captured": is_captured}
+        charge = entry.fill(charge, currency=currency, customer=self._customer_id(entry))
+        self._note_refunded(charge, entry)
+        is_paid = status == "succeeded"
+        is_captured = is_paid and entry.fields.get("captured", True) is not False
+        charge |= {"status": status, "paid": is_paid, "captured": is_captured}
         charge |= {"amount_refunded": 0, "refunded": False, "amount_captured": 0}
         if status == "failed":
             charge |= {"failure_code": GENERIC.code, "failure_message": GENERIC.message}
         if status != "pending":
-            charge["outcome"] = outcome(GENERIC if status == "failed" else None)
+            charge["outcome"] = outcome(None if is_paid else GENERIC)
         if is_captured:
-            captured = _amount(given, "amount_captured", least=0) or amount
-            charge["amount_captured"] = min(captured, amount)
+            captured = min(entry.amount("amount_captured") or amount, amount)
+            charge["amount_captured"] = captured
             if captured < amount:
                 release(self._account, charge, amount - captured)
-            record_capture(self._account, charge, charge["created"])
+            record_capture(self._account, charge, entry.created)
         self._account.put("charges", charge)
         if intent is not None:
             self._link(str(intent), charge)
 
-    def _note_refunded(self, charge: Given, given: Given) -> None:
-        refunded = _amount(given, "amount_refunded", least=0) or 0
-        if not refunded and given.get("refunded") is True:
+    def _note_refunded(self, charge: Document, entry: SeedEntry) -> None:
+        refunded = entry.amount("amount_refunded") or 0
+        if not refunded and entry.fields.get("refunded") is True:
             refunded = charge["amount"]
         if refunded > charge["amount"]:
             raise InvalidInput(f"{refunded} of {charge['amount']} cannot have been refunded")
         if refunded:
             self._refunded[charge["id"]] = refunded
 
-    def _link(self, id: str, charge: Given) -> None:
+    def _link(self, id: str, charge: Document) -> None:
         """Bring an intent to the state that its charge says."""
         intent = self._account.fetch("payment_intents", id)
         intent["latest_charge"] = charge["id"]
@@ -194,29 +245,37 @@ class Seeder:
                 intent |= {"status": "requires_capture", "amount_capturable": charge["amount"]}
         self._account.put("payment_intents", intent)
 
-    def _refund(self, given: Given) -> None:
-        charge = self._account.find("charges", str(given.get("charge", "")))
+    def _refund(self, entry: SeedEntry) -> None:
+        name = str(entry.fields.get("charge"))
+        charge = self._account.find("charges", name)
         if charge is None:
-            raise InvalidInput(f"there is no charge {str(given.get('charge'))[:80]!r}")
-        amount = _amount(given, "amount", least=1) or refundable(charge)
+            raise InvalidInput(f"there is no charge {name[:80]!r}")
+        amount = entry.amount("amount", least=1) or refundable(charge)
         if charge["status"] != "succeeded" or not 0 < amount <= refundable(charge):
             raise InvalidInput(f"{amount} cannot be refunded of charge {charge['id']}")
-        id = _id(given) or self._account.new_id("re_3")
-        refund = new_refund(self._account, charge, amount, id=id, created=given["created"])
-        texts = {name: given[name] for name in ("reason", "metadata") if name in given}
-        give_back(self._account, charge, refund | texts)
+        refund = self._new_refund(charge, amount, entry.created, entry.id)
+        for name in ("reason", "metadata"):
+            if name in entry.fields:
+                refund[name] = entry.fields[name]
+        give_back(self._account, charge, refund)
         self._account.put("charges", charge)
 
-    def _invoice(self, given: Given) -> None:
-        customer = self._account.find("customers", self._customer_of(given) or "")
+    def _new_refund(
+        self, charge: Document, amount: int, created: int, id: str | None = None
+    ) -> Document:
+        id = id or self._account.new_id("re_3")
+        return new_refund(self._account, charge, amount, id=id, created=created)
+
+    def _invoice(self, entry: SeedEntry) -> None:
+        customer = self._account.find("customers", self._customer_id(entry) or "")
         if customer is None:
             raise InvalidInput("it has no customer")
-        status = _status(given, _INVOICE_STATUSES, "open")
-        total = _amount(given, "total", least=0) or _amount(given, "amount", least=0) or 0
-        id = _id(given) or self._account.new_id("in_1")
-        invoice = new_invoice(self._account, id, customer, self._currency_of(given))
-        rest = {name: value for name, value in given.items() if name != "amount"}
-        invoice = _filled(invoice, {**rest, "customer": customer["id"], "status": status})
+        status = entry.status(_INVOICE_STATUSES)
+        total = entry.amount("total") or entry.amount("amount") or 0
+        id, currency = entry.id or self._account.new_id("in_1"), self._currency(entry)
+        invoice = new_invoice(self._account, id, customer, currency)
+        fixed = {"currency": currency, "status": status, "amount": None}
+        invoice = entry.fill(invoice, customer=customer["id"], **fixed)
         write_total(invoice, total)
         if status == "paid":
             invoice |= {"amount_paid": total, "amount_remaining": 0}
@@ -224,13 +283,14 @@ class Seeder:
 
     def _add_charges(self) -> None:
         """Give an intent that was paid its charge, where the seed has none."""
-        names = ("amount", "currency", "customer", "description", "metadata", "created")
+        names = ("amount", "currency", "customer", "description", "metadata")
         for intent in list(self._account.all("payment_intents")):
-            is_paid = intent["status"] in ("succeeded", "requires_capture")
+            is_captured = intent["status"] == "succeeded"
+            is_paid = is_captured or intent["status"] == "requires_capture"
             if is_paid and intent["latest_charge"] is None:
-                is_captured = intent["status"] == "succeeded"
-                charge = {name: intent[name] for name in names}
-                self._charge({**charge, "payment_intent": intent["id"], "captured": is_captured})
+                fields = {name: intent[name] for name in names}
+                fields |= {"payment_intent": intent["id"], "captured": is_captured}
+                self._charge(SeedEntry(fields, intent["created"]))
 
     def _add_refunds(self) -> None:
         """Give a charge that says it was refunded refunds that add up to that."""
@@ -240,26 +300,26 @@ class Seeder:
                 continue
             amount = refunded - charge["amount_refunded"]
             if amount > 0:
-                created, refund_id = charge["created"] + _DAY_S, self._account.new_id("re_3")
-                refund = new_refund(self._account, charge, amount, id=refund_id, created=created)
+                refund = self._new_refund(charge, amount, charge["created"] + _DAY_S)
                 give_back(self._account, charge, refund)
                 self._account.put("charges", charge)
 
-    def _price_of(self, given: Given) -> tuple[int, str]:
-        amount = _amount(given, "amount", least=1)
+    def _money(self, entry: SeedEntry) -> tuple[int, str]:
+        amount = entry.amount("amount", least=1)
         if amount is None:
             raise InvalidInput("it has no amount")
-        return amount, self._currency_of(given)
+        return amount, self._currency(entry)
 
-    def _currency_of(self, given: Given) -> str:
-        currency = str(given.get("currency") or self._currency).lower()
+    def _currency(self, entry: SeedEntry) -> str:
+        default = self._account.context.options.get("currency", "usd")
+        currency = str(entry.fields.get("currency") or default).lower()
         if currency not in CURRENCIES:
             raise InvalidInput(f"there is no currency {currency[:20]!r}")
         return currency
 
-    def _customer_of(self, given: Given) -> str | None:
+    def _customer_id(self, entry: SeedEntry) -> str | None:
         """Return the id of a customer that is named by id or by mail address."""
-        name = given.get("customer")
+        name = entry.fields.get("customer")
         if name is None or name == "":
             return None
         if self._account.store.has("customers", str(name)):
@@ -268,41 +328,3 @@ class Seeder:
         if not customers:
             raise InvalidInput(f"there is no customer {str(name)[:80]!r}")
         return str(customers[0]["id"])
-
-
-def _filled(document: Document, given: Given) -> Document:
-    """Return the document with the given fields. Fields that it does not have become metadata: a
-    note about a customer is something that an agent should find."""
-    metadata = given.get("metadata")
-    rest: Document = dict(metadata) if isinstance(metadata, Mapping) else {}
-    for name, value in given.items():
-        if name in ("id", "object", "metadata", "currency"):
-            continue
-        if name in document:
-            document[name] = value
-        elif value is not None:
-            rest.setdefault(name, value)
-    document["metadata"] = {str(name)[:40]: str(value)[:500] for name, value in rest.items()}
-    return document
-
-
-def _id(given: Given) -> str | None:
-    id = given.get("id")
-    return None if id is None or id == "" else str(id)
-
-
-def _status(given: Given, statuses: Collection[str], default: str) -> str:
-    status = str(given.get("status", default))
-    if status not in statuses:
-        raise InvalidInput(f"there is no status {status[:80]!r}; there are {', '.join(statuses)}")
-    return status
-
-
-def _amount(given: Given, name: str, least: int) -> int | None:
-    value = given.get(name)
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= MAX_AMOUNT:
-        limits = f"from {least} to {MAX_AMOUNT}"
-        raise InvalidInput(f"{name} is a whole number {limits}, not {value!r:.40}")
-    return value

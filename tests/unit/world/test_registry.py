@@ -57,11 +57,13 @@ def test_an_entry_point_that_is_not_a_service_is_refused(install: object) -> Non
 
 
 def test_an_unknown_service_is_refused_with_the_names_of_all(tmp_path: Path) -> None:
-    world = world_of({"a.example": "paiments"})
+    world = world_of({"a.example": "zeppelin"})
     with pytest.raises(InvalidInput) as refused:
         World.open(tmp_path / "world", "run", world, tmp_path)
-    assert "there is no service 'paiments'; there are app, chat, command" in refused.value.message
-    assert refused.value.hint == "did you mean payments?"
+    assert "there is no service 'zeppelin'; there are app, chat, command" in refused.value.message
+    with pytest.raises(InvalidInput) as mistyped:
+        load_service("paiments")
+    assert mistyped.value.hint == "did you mean payments?"
 
 
 def test_metadata_of_packages_is_not_read_for_a_service_of_the_core() -> None:
@@ -69,5 +71,13 @@ def test_metadata_of_packages_is_not_read_for_a_service_of_the_core() -> None:
         "import sys\nfrom paddock.world.registry import load_service\n"
         f"for name in {sorted(set(CORE) - {'model'})!r}: load_service(name)\n"
         "assert 'importlib.metadata' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_starlette_is_not_loaded_with_a_service_that_is_written_with_the_kit() -> None:
+    code = (
+        "import sys\nfrom paddock.world.registry import load_service\n"
+        "load_service('payments')\nassert 'starlette' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -18,7 +18,7 @@ errors and headers the form that its clients expect. Besides that the kit has:
 - `search`: the grammar of search boxes, `status:open -label:"help wanted" crash`;
 - small formats: `iso_timestamp`, `is_email_address`, `whole_number`.
 
-Nothing imports the kit before a service uses it: Starlette takes time to load.
+Nothing imports the kit before a service uses it, nor Starlette before the first request.
 """
 
 from paddock.world.kit.api import Api, ApiError, Call, Handler, Reply, Route

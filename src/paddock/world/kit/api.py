@@ -4,6 +4,9 @@ Paths are matched as they were sent, and parameters decoded afterwards, so that 
 stays inside its parameter. Routes are looked up by method and number of path segments first, then
 by Starlette's pattern: a large API has some hundred routes, and trying all of them would take
 longer than most answers.
+
+Starlette is imported inside functions. It takes as long to load as a whole stand-in, and so a run
+pays for it with the first request, not at its start.
 """
 
 from __future__ import annotations
@@ -13,14 +16,10 @@ import binascii
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from re import Pattern
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlencode
 
 import msgspec
-from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import compile_path
 
 from paddock.world.kit.input import (
     Form,
@@ -36,6 +35,10 @@ from paddock.world.kit.input import (
 )
 from paddock.world.service import Receive, Scope, Send
 from paddock.world.store import Store
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 MAX_BODY = 1 << 20
 _READS = ("GET", "HEAD")  # a transaction would take as long as all the rest
@@ -68,6 +71,8 @@ class Call:
     """One request, with its body."""
 
     def __init__(self, scope: Scope) -> None:
+        from starlette.datastructures import Headers
+
         self.method: str = scope["method"].upper()
         self.path = _raw_path(scope)  # as it was sent, with escapes
         self.query_string: str = scope["query_string"].decode("latin-1")
@@ -186,6 +191,8 @@ class Api:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        from starlette.requests import Request
+
         if scope["type"] != "http":
             return
         call = Call(scope)
@@ -212,6 +219,8 @@ class Api:
 
 class _RouteTable:
     def __init__(self, routes: Iterable[Route]) -> None:
+        from starlette.routing import compile_path
+
         self._by_size: dict[tuple[str, int], list[tuple[Pattern[str], Handler]]] = {}
         self._open: list[tuple[str, Pattern[str], Handler]] = []  # with a {name:path}
         for route in routes:
@@ -245,6 +254,8 @@ def _raw_path(scope: Scope) -> str:
 
 
 def _response(call: Call, reply: Reply) -> Response:
+    from starlette.responses import Response
+
     if reply.body is None:
         body = b""
     elif isinstance(reply.body, bytes):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl
 
 import msgspec
-from starlette.datastructures import Headers, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import Request
+
+if TYPE_CHECKING:
+    from starlette.datastructures import UploadFile
+    from starlette.requests import Request
 
 # SQLite gives up on JSON that is nested 1000 deep, and one such document spoils every search.
 MAX_DEPTH = 64
@@ -107,6 +108,8 @@ def parse_form(data: bytes) -> Form:
 
 async def read_multipart(content_type: str, data: bytes) -> Form:
     """Return a form with files. Raises MalformedRequest."""
+    from starlette.datastructures import Headers, UploadFile
+    from starlette.formparsers import MultiPartException, MultiPartParser
 
     async def stream() -> AsyncGenerator[bytes, None]:
         yield data

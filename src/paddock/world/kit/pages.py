@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from paddock.world.store import Store
 
 T = TypeVar("T")
 Document = dict[str, Any]
+MAX_READ = 100_000  # documents that one listing looks at: other requests wait for it
 _AT_ONCE = 200  # documents that a filtered listing reads from the store in one go
 
 
@@ -92,15 +94,18 @@ def store_page(
     is_wanted: Callable[[Document], bool] | None = None,
     after: str | None = None,
     before: str | None = None,
+    max_read: int = MAX_READ,
 ) -> CursorPage[Document]:
     """Return documents of a kind, newest first: the ones older than `after`, or those just newer
-    than `before`. Raises InvalidCursor for an id that is not there."""
+    than `before`. It gives up after `max_read` documents, as if there were no more. Raises
+    InvalidCursor for an id that is not there."""
     cursor = after if before is None else before
     if cursor is not None and not store.has(kind, cursor):
         raise InvalidCursor(cursor)
     at_once = limit + 1 if is_wanted is None else _AT_ONCE
     documents: list[Document] = []
-    for document in _walk(store, kind, where, cursor, at_once, newest_first=before is None):
+    walk = _walk(store, kind, where, cursor, at_once, newest_first=before is None)
+    for document in islice(walk, max_read):
         if is_wanted is None or is_wanted(document):
             documents.append(document)
         if len(documents) > limit:

@@ -91,6 +91,14 @@ def test_a_cursor_of_a_store_must_be_there(tmp_path: Path) -> None:
         store_page(store, "books", 3, after="gone")
 
 
+def test_a_listing_gives_up_after_so_many_documents(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "s.sqlite") as store:
+        for number in range(5):
+            store.put("books", f"b{number}", {"id": f"b{number}"})
+        page = store_page(store, "books", 3, is_wanted=lambda book: book["id"] == "b0", max_read=4)
+        assert (list(page.items), page.has_next) == ([], False)
+
+
 def test_an_opaque_cursor_belongs_to_one_listing() -> None:
     cursor = encode_cursor("b7:x", "books")
     assert decode_cursor(cursor, "books") == "b7:x"
