@@ -20,7 +20,7 @@ from paddock.journal.log import RunLog
 from paddock.journal.run_directory import is_held
 from paddock.journal.segments import segment_name
 from paddock.model.errors import InvalidInput, NotFound
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.space import is_out_of_space
 from paddock.state.home import Home
 
@@ -126,7 +126,7 @@ def replayed_in(directory: Path) -> str | None:
     opened = RunLog(directory).opened
     if opened.kind != REPLAY or opened.lineage is None:
         return None
-    return plain(opened.lineage.run, 60)
+    return printable(opened.lineage.run, 60)
 
 
 def _names(home: Home) -> list[str]:
@@ -163,9 +163,9 @@ def _last(home: Home, *, is_quiet: bool) -> Path:
         _, elsewhere = _newest(index, None)
     if elsewhere is None:
         raise NotFound("there is no run yet", hint="a run begins when a sandbox does something")
-    where = plain(elsewhere.project or "an unknown directory", 400)
+    where = printable(elsewhere.project or "an unknown directory", 400)
     raise NotFound(
-        f"no run belongs to {plain(project or 'this directory', 400)}",
+        f"no run belongs to {printable(project or 'this directory', 400)}",
         hint=f"the newest one elsewhere is {elsewhere.run}, of {where}: name it by its id",
     )
 

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import NotTrusted
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.spec import MountMode
 from paddock.policy.decide import Policy
 from paddock.policy.network import plain_network
@@ -90,12 +90,15 @@ def check_requests(
     if store.has(os.path.realpath(path), digest):
         return
     if trust.ask is None or not trust.ask(path, requests):
-        shown = [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests[:_SHOWN]]
+        shown = [f"  - {printable(one.text, _MAX_SHOWN)}" for one in requests[:_SHOWN]]
         if len(requests) > _SHOWN:
             shown.append(f"  - and {len(requests) - _SHOWN} more")
         raise NotTrusted(
-            "\n".join([f"nobody has agreed to what {plain(path)} asks of this machine:", *shown]),
-            hint=f"read it, then: paddock trust {plain(shlex.quote(path))} (or --trust this time)",
+            "\n".join(
+                [f"nobody has agreed to what {printable(path)} asks of this machine:", *shown]
+            ),
+            hint=f"read it, then: paddock trust {printable(shlex.quote(path))}"
+            " (or --trust this time)",
         )
     store.add(os.path.realpath(path), digest, [one.text for one in requests])
 
@@ -181,8 +184,8 @@ def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
         below = files_below(directory)
         if below is None:
             raise NotTrusted(
-                f"the command of secret {one.name} names the directory {plain(directory)}, which "
-                f"has more than {MAX_FILES_IN_DIRECTORY} files: too many to agree to",
+                f"the command of secret {one.name} names the directory {printable(directory)}, "
+                f"which has more than {MAX_FILES_IN_DIRECTORY} files: too many to agree to",
                 hint="name the program itself, or agree for this time with --trust",
             )
         files.update(below)

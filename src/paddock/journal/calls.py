@@ -12,7 +12,7 @@ from typing import Any
 from paddock.journal.traffic import mapping
 from paddock.model.action import Kind
 from paddock.model.money import money_in
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.steps import NO_OBJECT, Step
 
 MAX_CALL = 400
@@ -29,7 +29,7 @@ def call_words(name: object, arguments: Mapping[str, Any]) -> str:
     left = () if money is None else ("amount", "currency")
     parts = [f"{key}={_value(value)}" for key, value in arguments.items() if key not in left]
     called = name if isinstance(name, str) and _NAME.fullmatch(name) else _value(name)
-    return plain(f"{called}({', '.join([*([money] if money else []), *parts])})", MAX_CALL)
+    return printable(f"{called}({', '.join([*([money] if money else []), *parts])})", MAX_CALL)
 
 
 def answer_lines(result: Mapping[str, Any]) -> list[str]:
@@ -88,7 +88,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
 def _quoted(text: str) -> str:
     """Return a text that cannot pass for anything beside it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{plain(escaped, _MAX_TEXT)}"'
+    return f'"{printable(escaped, _MAX_TEXT)}"'
 
 
 def _value(value: Any) -> str:

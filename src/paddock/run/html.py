@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.run.html_style import STYLE
 
 MAX_TEXT = 500  # characters of one cell or line
@@ -55,7 +55,7 @@ def page(title: str, parts: Iterable[Part], *, note: str = "") -> str:
 def escaped(text: object, most: int = MAX_TEXT) -> Markup:
     """Escape one line of text and bound it; invisible and direction-changing characters are written
     out."""
-    return Markup(html.escape(plain(text, most)))
+    return Markup(html.escape(printable(text, most)))
 
 
 def shown(part: Part) -> Markup:

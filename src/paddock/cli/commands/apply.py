@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 from paddock.cli.output import check_person, confirm, say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import Conflict, InvalidInput
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,11 +105,11 @@ def _bring_commits(changes: RunChanges, options: argparse.Namespace) -> int:
                   "branch": options.branch, "tip": brought.tip, "commits": commits})  # fmt: skip
         return 0
     for commit in brought.commits[:_MAX_COMMITS]:
-        say(f"{commit.id[:_SHORT_ID]}  {plain(commit.subject, 100)}")
+        say(f"{commit.id[:_SHORT_ID]}  {printable(commit.subject, 100)}")
     if (more := len(brought.commits) - _MAX_COMMITS) > 0:
         say(f"and {more} more")
     count = many(len(brought.commits), "commit")
-    where = plain(os.fspath(brought.worktree), 400)
+    where = printable(os.fspath(brought.worktree), 400)
     say(f"{count} of the agent on the new branch {options.branch} of {where}")
     return 0
 
@@ -161,7 +161,7 @@ class _WriteBack:
             path = posixpath.normpath(posixpath.join(self._changes.cwd, text))
             below = [c for c in changed if c.path == path or c.path.startswith(f"{path}/")]
             if not below:
-                raise InvalidInput(f"{plain(text, 200)} is not among the changes",
+                raise InvalidInput(f"{printable(text, 200)} is not among the changes",
                                    hint="paddock changes lists them")  # fmt: skip
             chosen |= {change.path: change for change in below}
             self._named.add(path)
@@ -183,7 +183,7 @@ class _WriteBack:
         conflicts = [change for change in chosen if change.conflict]
         if not conflicts or self._to or self._options.force:
             return
-        texts = [f"{plain(change.path, 200)}: {change.conflict}" for change in conflicts]
+        texts = [f"{printable(change.path, 200)}: {change.conflict}" for change in conflicts]
         more = f" and {len(texts) - _MAX_CONFLICTS} more" if len(texts) > _MAX_CONFLICTS else ""
         hint = "look at paddock changes --diff, then say --force"
         if any(is_in_repository(change.change.path) for change in conflicts):
@@ -230,7 +230,7 @@ class _WriteBack:
         say("tools on this machine obey these files, and would run what they say:")
         for change in asked:
             why = held[change.path].why
-            say(f"{change.change.kind:8}  {plain(change.path, 4096)}  ({why})")
+            say(f"{change.change.kind:8}  {printable(change.path, 4096)}  ({why})")
         is_agreed = confirm(f"write these {len(asked)} too? [y/N] ")
         return {change.path for change in asked} if is_agreed else set()
 
@@ -238,7 +238,7 @@ class _WriteBack:
         from paddock.cli.commands.changes import folded_lines
 
         say("\n".join(folded_lines(self._changes, chosen)))
-        return confirm(f"write them to {plain(', '.join(self._where(chosen)), 400)}? [y/N] ")
+        return confirm(f"write them to {printable(', '.join(self._where(chosen)), 400)}? [y/N] ")
 
     def _where(self, chosen: list[ChangedPath]) -> list[str]:
         """Return the directories that are written into."""
@@ -305,10 +305,10 @@ class _WriteBack:
             say("nothing to apply")
             return
         for path, result in results:
-            why = f": {plain(result.why, 400)}" if result.why else ""
-            say(f"{result.status:8}  {result.kind:8}  {plain(path, 4096)}{why}")
+            why = f": {printable(result.why, 400)}" if result.why else ""
+            say(f"{result.status:8}  {result.kind:8}  {printable(path, 4096)}{why}")
         count = sum(result.status == "applied" for _, result in results)
-        say(f"{count} of {len(results)} written to {plain(', '.join(where), 400)}")
+        say(f"{count} of {len(results)} written to {printable(', '.join(where), 400)}")
 
 
 def _below(directory: str, paths: set[str]) -> frozenset[str]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from paddock.cli.output import counts, say, say_json, sentences, warn
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import NotFound, PaddockError
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ def change_lines(changes: RunChanges) -> list[str]:
     from paddock.state.tool_config import is_in_repository
 
     lines = folded_lines(changes, changes.changed)
-    lines += [f"note: {plain(remark, 4096)}" for remark in changes.remarks]
+    lines += [f"note: {printable(remark, 4096)}" for remark in changes.remarks]
     kinds = [
         change.change.kind
         for change in changes.changed
@@ -73,7 +73,7 @@ def _change_line(changed: ChangedPath) -> str:
     slash = "/" if _is_directory(changed) else ""
     warning = changed.refusal or changed.conflict
     remark = f"  ({warning})" if warning else ""
-    return f"{changed.change.kind:8}  {plain(changed.path, 4096)}{slash}{remark}"
+    return f"{changed.change.kind:8}  {printable(changed.path, 4096)}{slash}{remark}"
 
 
 def _repository_lines(changes: RunChanges, inner: list[ChangedPath]) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _repository_lines(changes: RunChanges, inner: list[ChangedPath]) -> Iterator
         count = many(sum(not _is_directory(member) for member in members), "file")
         is_project = place == changes.project and path == ".git"
         commits = _commits_text(changes) if is_project else ""
-        where = plain(f"{place.target}/{path}", 4096)
+        where = printable(f"{place.target}/{path}", 4096)
         yield f"{kinds.get(path, 'modified'):8}  {where} ({count}{commits})"
 
 
@@ -100,12 +100,12 @@ def _commits_text(changes: RunChanges) -> str:
     try:
         with commits_of(changes) as made:
             count = many(len(made.commits), "commit")
-            on = "" if made.branch is None else f" on {plain(made.branch, 100)}"
+            on = "" if made.branch is None else f" on {printable(made.branch, 100)}"
     except NotFound:
         return ": no new commit"
     except PaddockError:  # `apply --branch` says what is wrong with it
         return ""
-    return f": {count}{on}; as a branch: paddock apply {plain(changes.run, 60)} --branch NAME"
+    return f": {count}{on}; as a branch: paddock apply {printable(changes.run, 60)} --branch NAME"
 
 
 def is_counted(change: ChangedPath) -> bool:
@@ -151,12 +151,12 @@ def _write_patch(changes: RunChanges) -> int:
     patch = ProjectPatch(changes)
     if sys.stdout.isatty():
         for line in b"".join(patch).split(b"\n"):
-            say(plain(line.decode("utf-8", "replace").replace("\t", "    "), _MAX_LINE))
+            say(printable(line.decode("utf-8", "replace").replace("\t", "    "), _MAX_LINE))
     else:
         sys.stdout.flush()
         for piece in patch:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
     for remark in (*changes.remarks, *patch.remarks):
-        warn(plain(remark, 4096))
+        warn(printable(remark, 4096))
     return 0 if patch.is_whole else 1

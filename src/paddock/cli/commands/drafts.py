@@ -13,7 +13,7 @@ from paddock.cli.output import first_or_late, say, say_json, say_list
 from paddock.cli.parser import CommandParser
 from paddock.cli.render.table import age, terminal_table
 from paddock.cli.trust_prompt import add_trust
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.gate.drafts import Draft, Drafts
@@ -134,7 +134,7 @@ def _table(drafts: Sequence[Draft]) -> str:
         (
             draft.draft_id,
             draft.state,
-            plain(draft.agent, 60),
+            printable(draft.agent, 60),
             call_summary(draft.action.kind, draft.action.name, draft.action.arguments),
             age(time.time() - draft.made_at),
         )

@@ -25,7 +25,7 @@ from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind, Receipt, Stage
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.events import Opened
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.policy.decide import Policy
 from paddock.state.home import Home, new_id
 
@@ -83,7 +83,7 @@ def _report(sent: Sent, options: argparse.Namespace) -> int:
         return 0
     is_draft = draft.state == "draft"
     then = "it is a draft again" if is_draft else f"it stays {draft.state}"
-    why = plain(receipt.error or "")
+    why = printable(receipt.error or "")
     message = f"{draft.draft_id} not sent, {then}: {receipt.outcome.value}: {why}"
     hint = (
         f"\n  hint: look there whether it was; then paddock drafts discard --stuck {draft.draft_id}"

@@ -16,7 +16,7 @@ from msgspec.structs import asdict, replace
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
 from paddock.model.errors import HostCannot, InvalidInput, PaddockError
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.policy.analysis.lint import LintFinding
@@ -82,10 +82,12 @@ def _replay_findings(text: str, path: Path) -> Iterator[LintFinding]:
 
 
 def _line(name: str, finding: LintFinding) -> str:
-    hint = f"\n  hint: {plain(finding.hint)}" if finding.hint else ""
+    hint = f"\n  hint: {printable(finding.hint)}" if finding.hint else ""
     where = f"{name}:{finding.line}:{finding.column}"
-    rule = f"{plain(finding.rule_id, 80)}: " if finding.rule_id else ""
-    return f"{where}: {finding.level.value}: {rule}{plain(finding.message)} [{finding.code}]{hint}"
+    rule = f"{printable(finding.rule_id, 80)}: " if finding.rule_id else ""
+    return (
+        f"{where}: {finding.level.value}: {rule}{printable(finding.message)} [{finding.code}]{hint}"
+    )
 
 
 def _sarif(findings_by_file: list[tuple[str, list[LintFinding]]]) -> dict[str, Any]:
@@ -139,9 +141,9 @@ def _try_examples(rule: Rule) -> Iterator[_Tried]:
 
 
 def _example_line(tried: _Tried) -> str:
-    shown = plain(json.dumps(tried.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
+    shown = printable(json.dumps(tried.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
     line = f"{tried.rule_id}: {tried.should} {shown}"
-    return f"ok    {line}" if tried.why_not is None else f"FAIL  {line}: {plain(tried.why_not)}"
+    return f"ok    {line}" if tried.why_not is None else f"FAIL  {line}: {printable(tried.why_not)}"
 
 
 def print_schema(options: argparse.Namespace) -> int:

@@ -15,8 +15,8 @@ from paddock.cli.output import counts, say, say_json, warn, write_pieces
 from paddock.cli.policy_file import read_policy
 from paddock.cli.render.table import terminal_table
 from paddock.model.errors import InvalidInput, NotFound
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.gate.recorded_actions import PastEvent
@@ -172,12 +172,12 @@ def _say_changes(changes: list[DecisionChange], limit: int) -> None:
 
     rows: list[tuple[object, ...]] = [
         (
-            plain(change.run, 40),
+            printable(change.run, 40),
             change.step,
             direction(change),
             verdict_text(change.before),
             verdict_text(change.after),
-            plain(change.after.decided_by, 40),
+            printable(change.after.decided_by, 40),
             call_summary(change.action.kind, change.action.name, change.action.arguments),
         )
         for change in changes[:limit]

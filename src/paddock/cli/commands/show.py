@@ -42,8 +42,8 @@ from paddock.journal.segments import segments
 from paddock.model.action import Kind
 from paddock.model.errors import NotFound, PaddockError
 from paddock.model.events import Proposed, Record
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import Step
 from paddock.state.home import Home
 
@@ -206,7 +206,7 @@ def _row(index: RunIndex, run: RunRow, step: int) -> StepRow:
         return index.step(run.run, step)
     except NotFound:
         has = f"it has {many(run.steps, 'step')}" if run.steps else "it has none"
-        raise NotFound(f"run {plain(run.run, 60)} has no step {step}; {has}") from None
+        raise NotFound(f"run {printable(run.run, 60)} has no step {step}; {has}") from None
 
 
 def _say_if_slow(directory: Path) -> None:

@@ -12,7 +12,7 @@ from paddock.cli.output import check_person, say, say_json, sentences
 from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import ask
 from paddock.model.errors import NotTrusted
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 
 def main(arguments: list[str]) -> int:
@@ -95,4 +95,4 @@ def _revoke(options: argparse.Namespace) -> int:
 
 
 def _plain(text: str) -> str:
-    return plain(text, 1 << 20)
+    return printable(text, 1 << 20)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from paddock.cli.output import say, say_json, sentences
 from paddock.cli.parser import CommandParser
 from paddock.cli.render.table import terminal_table
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.world.verdicts import VerdictReport
@@ -64,8 +64,8 @@ def _write_text(report: VerdictReport) -> None:
     rows = [
         (
             verdict.step,
-            plain(verdict.fault_id or "-", 60),
-            plain(verdict.what, _WIDEST),
+            printable(verdict.fault_id or "-", 60),
+            printable(verdict.what, _WIDEST),
             verdict.judgement.value,
         )
         for verdict in report.verdicts
@@ -76,6 +76,6 @@ def _write_text(report: VerdictReport) -> None:
     for line, verdict in zip(lines[1:], report.verdicts, strict=True):
         say(line)
         for sentence in verdict.sentences:
-            say(f"      {plain(sentence, 400)}")
+            say(f"      {printable(sentence, 400)}")
     counts = ", ".join(f"{name} {count}" for name, count in report.counts.items())
     say(f"\n{many(len(report.verdicts), 'verdict')}: {counts}; recovered {report.recovered}")

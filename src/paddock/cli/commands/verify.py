@@ -19,8 +19,8 @@ from paddock.cli.parser import CommandParser
 from paddock.journal.integrity.findings import Status
 from paddock.journal.run_directory import is_held
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.journal.integrity.findings import VerifyReport
@@ -147,12 +147,12 @@ def _say_report(report: VerifyReport, options: argparse.Namespace, *, is_running
 
     # A journal from elsewhere may say anything, and must not write lines of ours.
     def shown(text: str | None) -> str | None:
-        return None if text is None else plain(text)
+        return None if text is None else printable(text)
 
     problems = tuple(
         replace(
             problem,
-            text=plain(problem.text),
+            text=printable(problem.text),
             expected=shown(problem.expected),
             found=shown(problem.found),
         )
@@ -233,7 +233,7 @@ def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
     from paddock.cli.render.steps import record_lines, stored_body
     from paddock.journal.integrity.proof import is_complete
 
-    run, key = plain(proof["run"], 60), plain(proof["key_id"], 64)
+    run, key = printable(proof["run"], 60), printable(proof["key_id"], 64)
     count = many(len(records), "record")
     count = f"all {count}" if is_complete(proof) and len(records) > 1 else count
     lines = [f"step {proof['step']} of run {run}: {count} proved, key {key}"]

@@ -13,8 +13,8 @@ from paddock.cli.render.cells import cut, fit, labelled, paint
 from paddock.cli.render.table import table
 from paddock.cli.render.units import took
 from paddock.cli.render.world import inner_lines
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, FileDifference, FilesEnd, ServiceDifference
 from paddock.run.compare.fields import FieldDifference, windows
@@ -72,7 +72,10 @@ class _Page:
         yield from self._groups(comparison)
         for pairing, end in zip(comparison.pairings, comparison.ends, strict=True):
             if self.is_full:
-                yield from ("", f"{plain(pairing.here.run, 60)} and {plain(pairing.there.run, 60)}")
+                yield from (
+                    "",
+                    f"{printable(pairing.here.run, 60)} and {printable(pairing.there.run, 60)}",
+                )
                 yield from self._steps(pairing)
                 yield from self._first(pairing)
                 yield from self._ends(end)
@@ -85,7 +88,7 @@ class _Page:
             values = [column[name] for column in facts]
             if not any(value not in ("", "-") for value in values):
                 continue
-            cells = [cut(plain(value, 400), room) for value in values]
+            cells = [cut(printable(value, 400), room) for value in values]
             line = f"{name:<{_LABEL}}{fit(cells[0], room)}  {cells[1]}".rstrip()
             yield self._bold(line) if values[0] != values[1] and name != "run" else line
 
@@ -93,12 +96,12 @@ class _Page:
         header = ("RUN", "DIFFERENT", "ENDED", "STEPS", "COST", "VERDICTS", "BROKEN", "PARTS AT")
         rows = [
             (
-                plain(column.trail.run, 40),
-                cut(plain(", ".join(column.otherwise) or "-", 200), 40),
-                plain(ended_text(column.trail.report), 40),
+                printable(column.trail.run, 40),
+                cut(printable(", ".join(column.otherwise) or "-", 200), 40),
+                printable(ended_text(column.trail.report), 40),
                 column.trail.report.steps,
                 _dollars(column),
-                cut(plain(counts_text(column.trail.verdicts.counts) or "-", 200), 40),
+                cut(printable(counts_text(column.trail.verdicts.counts) or "-", 200), 40),
                 sum(map(len, broken(column.trail).values())) or "-",
                 "-" if pairing is None else parting_text(pairing),
             )
@@ -112,8 +115,8 @@ class _Page:
         groups = comparison.groups
         yield f"{len(groups)} ways it went" if len(groups) > 1 else "all ended the same way"
         for group in groups:
-            names = ", ".join(plain(column.trail.run, 40) for column in group)
-            end = plain(ended_text(group[0].trail.report), 40)
+            names = ", ".join(printable(column.trail.run, 40) for column in group)
+            end = printable(ended_text(group[0].trail.report), 40)
             first, *rest = textwrap.wrap(names, self.width - 23)
             yield f"  {len(group):>3}  {fit(end, 14)}  {first}"
             yield from (f"{'':<23}{line}" for line in rest)
@@ -133,7 +136,7 @@ class _Page:
 
     def _row(self, pairing: Pairing, pair: Pair) -> Iterator[str]:
         numbers = ["" if move is None else str(move.step) for move in (pair.here, pair.there)]
-        call = plain(pair.one.call, 300)
+        call = printable(pair.one.call, 300)
         change = _change_text(pair)
         room = self.width - 34 - len(change)
         line = (
@@ -151,19 +154,19 @@ class _Page:
         if first is None:
             yield "parts     nowhere: every step is the same"
             return
-        yield self._bold(cut(f"parts     {plain(divergence_text(pairing), 400)}", self.width))
+        yield self._bold(cut(f"parts     {printable(divergence_text(pairing), 400)}", self.width))
         if first.fields:
             yield from self._fields(first.fields, _LABEL)
             return
         for name, values in (("A", first.here), ("B", first.there)):
             if values is not None:
                 for key, value in values.items():
-                    yield from self._value(f"{'':<{_LABEL}}{name}  {plain(key, 40)}: ", value)
+                    yield from self._value(f"{'':<{_LABEL}}{name}  {printable(key, 40)}: ", value)
 
     def _fields(self, fields: tuple[FieldDifference, ...], indent: int) -> Iterator[str]:
         shown = fields if self.is_full else fields[:_MAX_FIELDS]
         for field in shown:
-            yield cut(f"{'':<{indent}}{plain(field.at or '(all of it)', 200)}", self.width)
+            yield cut(f"{'':<{indent}}{printable(field.at or '(all of it)', 200)}", self.width)
             here, there = field.here, field.there
             if not self.is_full:
                 here, there = windows(here, there, self.width)
@@ -178,16 +181,18 @@ class _Page:
             return
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if not self.is_full:
-            yield cut(f"{label}{plain(text, 2000)}", 2 * self.width)
+            yield cut(f"{label}{printable(text, 2000)}", 2 * self.width)
             return
-        yield f"{label}{plain(text, len(text))}"
+        yield f"{label}{printable(text, len(text))}"
 
     def _ends(self, end: Ends) -> Iterator[str]:
         files = end.files
         if files.is_same is not None:
             count = "some differ" if files.count is None else f"{files.count} differ"
             yield f"files     {'the same' if files.is_same else count}"
-        lines = [f"          {what:<10} {plain(path, 300)}" for what, path in self._files(files)]
+        lines = [
+            f"          {what:<10} {printable(path, 300)}" for what, path in self._files(files)
+        ]
         shown = lines if self.is_full else lines[:_MAX_DOCUMENTS]
         yield from (cut(line, self.width) for line in shown)
         if len(shown) < len(lines):
@@ -208,9 +213,9 @@ class _Page:
             yield what, f"{path} ({many(len(inner), 'change')})"
 
     def _service(self, service: ServiceDifference) -> Iterator[str]:
-        name = plain(service.name, 60)
+        name = printable(service.name, 60)
         if service.why is not None:
-            yield cut(f"world     {name}: {plain(service.why, 300)}", self.width)
+            yield cut(f"world     {name}: {printable(service.why, 300)}", self.width)
             return
         inner = {} if self.is_full else service.inner
         documents = [document for document in service.documents if document.kind not in inner]
@@ -220,10 +225,9 @@ class _Page:
         yield f"world     {name}: {'; '.join([*([what] if count else []), *others])}"
         shown = documents if self.is_full else documents[:_MAX_DOCUMENTS]
         for document in shown:
-            fields = ", ".join(plain(field.at, 60) for field in document.fields[:6])
-            what = (
-                f"          {document.what:<10} {plain(document.kind, 40)} {plain(document.id, 60)}"
-            )
+            fields = ", ".join(printable(field.at, 60) for field in document.fields[:6])
+            kind, name = printable(document.kind, 40), printable(document.id, 60)
+            what = f"          {document.what:<10} {kind} {name}"
             yield cut(f"{what}  {fields}" if document.what == "changed" else what, self.width)
         if len(shown) < count:
             yield f"          and {count - len(shown)} more"
@@ -270,9 +274,9 @@ def _dollars(column: Column) -> str:
 def _change_text(pair: Pair) -> str:
     """Return what a decision or an outcome became."""
     if pair.here is None or pair.there is None:
-        return plain(f"  {pair.one.verdict or '-'}, {pair.one.result}", 80)
+        return printable(f"  {pair.one.verdict or '-'}, {pair.one.result}", 80)
     if StepPart.DECISION in pair.parts:
-        return plain(f"  {pair.here.verdict} -> {pair.there.verdict}", 80)
+        return printable(f"  {pair.here.verdict} -> {pair.there.verdict}", 80)
     if StepPart.OUTCOME in pair.parts:
-        return plain(f"  {pair.here.result} -> {pair.there.result}", 80)
+        return printable(f"  {pair.here.result} -> {pair.there.result}", 80)
     return ""

@@ -19,8 +19,8 @@ from paddock.cli.render.run_lines import (
 from paddock.cli.render.units import thousands, took, usd_text
 from paddock.model.action import Verdict
 from paddock.model.events import Diverged
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.sizes import format_size
 from paddock.run.report import ENDED, RunReport
 
@@ -59,10 +59,10 @@ def summary_lines(report: RunReport, style: LineStyle) -> Iterator[str]:
 
 def ending_lines(report: RunReport, style: LineStyle) -> Iterator[str]:
     """Yield how a run ended and what is left of it, for below its steps."""
-    kind = "" if report.kind == "run" else f"{plain(report.kind, 20)}{_parent(report)}"
+    kind = "" if report.kind == "run" else f"{printable(report.kind, 20)}{_parent(report)}"
     return _lines(
         [
-            _Fact("command", plain(shlex.join(report.command), 400)),
+            _Fact("command", printable(shlex.join(report.command), 400)),
             _Fact("kind", kind),
             _state(report),
             _Fact("proved", _proofs(report)),
@@ -93,7 +93,7 @@ def _rest(report: RunReport) -> Iterator[_Fact]:
     yield _Fact("marks", names_text([mark.text for mark in report.marks]))
     yield from _alerts(report)
     for field, times in sorted(report.varied.items())[:_MAX_VARIED]:
-        yield _Fact("let vary", f"{plain(field, 200)}, {many(times, 'step')}")
+        yield _Fact("let vary", f"{printable(field, 200)}, {many(times, 'step')}")
     yield _Fact("repeated", _repeats(report))
     yield _Fact("record", _left_out(report), _YELLOW)
     if report.divergence is not None:
@@ -102,9 +102,9 @@ def _rest(report: RunReport) -> Iterator[_Fact]:
 
 def _run(report: RunReport) -> str:
     parent = _parent(report)
-    kind = f"{'a ' if parent else ''}{plain(report.kind, 20)}{parent}"
+    kind = f"{'a ' if parent else ''}{printable(report.kind, 20)}{parent}"
     who = f"agent {_name(report.agent)}, stage {_name(report.stage or '-')}"
-    command = plain(shlex.join(report.command), 200) if report.command else ""
+    command = printable(shlex.join(report.command), 200) if report.command else ""
     shown = "" if report.kind == "run" else f", {kind}"
     return f"{_name(report.run)}{shown}: {who}{f': {command}' if command else ''}"
 
@@ -119,7 +119,7 @@ def _parent(report: RunReport) -> str:
 
 def _state(report: RunReport) -> _Fact:
     code = "" if report.exit_code is None else f", exit code {report.exit_code}"
-    by = f" ({plain(report.ended_by, 200)})" if report.ended_by else ""
+    by = f" ({printable(report.ended_by, 200)})" if report.ended_by else ""
     text = f"after {took(report.duration_us)}{code}{by}, {many(report.steps, 'step')}"
     colour = None if report.is_whole else _YELLOW
     if report.state == ENDED:
@@ -193,13 +193,13 @@ def _world(report: RunReport) -> Iterator[_Fact]:
     if world is None:
         return
     if world.error:
-        yield _Fact("world", f"its last state is not known: {plain(world.error, 200)}")
+        yield _Fact("world", f"its last state is not known: {printable(world.error, 200)}")
     else:
         changes = counts(world.changes)
         yield _Fact("world", f"changes: {changes}" if changes else "nothing changed")
     for name, invariants in world.broken.items():
         for invariant in invariants[:_MAX_ALERTS]:
-            yield _Fact("broken", f"{plain(name, 60)}: {plain(invariant, 300)}", _RED)
+            yield _Fact("broken", f"{printable(name, 60)}: {printable(invariant, 300)}", _RED)
 
 
 def _spending(report: RunReport) -> str:
@@ -255,19 +255,21 @@ def _boundaries(report: RunReport) -> Iterator[_Fact]:
     yield _Fact("enforced", f"{count}{tried}")
     for name, by in enforced.items():
         if by.startswith(_WEAKER):
-            yield _Fact("weaker", plain(f"{name}: {by}", 400), _YELLOW)
+            yield _Fact("weaker", printable(f"{name}: {by}", 400), _YELLOW)
 
 
 def _proofs(report: RunReport) -> str:
     """Return the boundaries that were tried in this run, and how."""
     enforced, proved = report.enforcement, report.proved
     by = {name: f" ({enforced[name]})" for name in proved if name in enforced}
-    return plain("; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000)
+    return printable(
+        "; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000
+    )
 
 
 def _divergence(diverged: Diverged) -> str:
     where = "after its last step" if diverged.step is None else f"at step {diverged.step}"
-    return plain(f"{where}: {diverged.kind}", 200)
+    return printable(f"{where}: {diverged.kind}", 200)
 
 
 def _next(report: RunReport) -> list[str]:
@@ -289,4 +291,4 @@ def _next(report: RunReport) -> list[str]:
 
 
 def _name(text: str) -> str:
-    return plain(text, 60)
+    return printable(text, 60)

@@ -19,7 +19,7 @@ from paddock.journal.index.index import RunIndex
 from paddock.journal.index.rows import RunRow
 from paddock.journal.index.terms import changed_terms
 from paddock.model.errors import NotFound
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 HEADER = ("ID", "WHAT", "AGENT", "STARTED", "TOOK", "STEPS", "EXIT", "OUTCOMES", "COMMAND")
 _ORDINARY = ("done", "simulated")
@@ -82,17 +82,17 @@ def exit_text(run: RunRow) -> str:
 
 
 def _cells(run: RunRow, names: dict[str, str]) -> tuple[object, ...]:
-    parent = "" if run.parent is None else f" of {plain(names[run.parent], _MAX_NAME)}"
+    parent = "" if run.parent is None else f" of {printable(names[run.parent], _MAX_NAME)}"
     return (
-        plain(run.run, _MAX_NAME),
-        f"{plain(run.kind, _MAX_NAME)}{parent}",
-        plain(run.agent, _MAX_NAME),
+        printable(run.run, _MAX_NAME),
+        f"{printable(run.kind, _MAX_NAME)}{parent}",
+        printable(run.agent, _MAX_NAME),
         clock(run.started_at)[5:16],
         took(duration_us(run)),
         run.steps,
         exit_text(run),
         outcomes_text(run),
-        plain(run.terms.get("command", "-"), _MAX_COMMAND),
+        printable(run.terms.get("command", "-"), _MAX_COMMAND),
     )
 
 
@@ -209,18 +209,20 @@ def _line(
 def _branch_cells(branch: Branch) -> tuple[object, ...]:
     deeper = branch.depth - _MAX_INDENT
     sign = f"({branch.depth}) " if deeper > 0 else ""
-    name = f"{'  ' * min(branch.depth, _MAX_INDENT)}{sign}{plain(branch.name, _MAX_BRANCH_NAME)}"
+    name = (
+        f"{'  ' * min(branch.depth, _MAX_INDENT)}{sign}{printable(branch.name, _MAX_BRANCH_NAME)}"
+    )
     row = branch.row
     if row is None:
         return (name, "-", "-", "-", "-", "-", "gone", "")
     at = "" if row.forked_at is None else f" at {row.forked_at}"
     return (
         name,
-        plain(f"{row.kind}{at}", _MAX_BRANCH_NAME),
-        plain(row.agent, _MAX_BRANCH_NAME),
+        printable(f"{row.kind}{at}", _MAX_BRANCH_NAME),
+        printable(row.agent, _MAX_BRANCH_NAME),
         clock(row.started_at),
         row.steps,
         outcomes_text(row),
         state_of(row),
-        plain(", ".join(branch.changed), _MAX_CHANGED),
+        printable(", ".join(branch.changed), _MAX_CHANGED),
     )

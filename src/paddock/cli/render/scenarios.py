@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 from paddock.cli.output import counts
 from paddock.cli.render.cells import labelled
 from paddock.cli.render.table import line_width, terminal_table
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.run.scenarios.play import CaseResult, CaseStatus, ScenarioRun
 from paddock.run.scenarios.scenario import Case
 
@@ -28,8 +28,10 @@ _ORDER = [standing.value for standing in CaseStatus]
 
 def case_lines(cases: Sequence[Case]) -> Iterator[str]:
     """Yield a table of the cases that would be run, and their number."""
-    rows = [(plain(case.name, _WIDEST), case.scenario.repeat, plain(case.scenario.source, _WIDEST))
-            for case in cases]  # fmt: skip
+    rows = []
+    for case in cases:
+        name, source = printable(case.name, _WIDEST), printable(case.scenario.source, _WIDEST)
+        rows.append((name, case.scenario.repeat, source))
     yield terminal_table(("CASE", "RUNS", "FILE"), rows, flexible=("FILE", "CASE"))
     runs = sum(case.scenario.repeat for case in cases)
     yield f"\n{many(len(cases), 'case')}, {many(runs, 'run')}"
@@ -52,7 +54,7 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
     repeated = [result for result in results if result.case.scenario.repeat > 1 and result.attempts]
     if repeated:
         rows = [
-            (plain(result.case.name, _WIDEST), result.standing.value, _rate(result))
+            (printable(result.case.name, _WIDEST), result.standing.value, _rate(result))
             for result in repeated
         ]
         header = ("CASE", "STANDS", "RUNS THAT PASSED (95 %)")
@@ -60,7 +62,8 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
         yield ""
     warned = [result for result in results if result.warning is not None]
     for result in warned:
-        yield f"warning  {plain(result.case.name, _WIDEST)}: {plain(str(result.warning), 500)}"
+        name = printable(result.case.name, _WIDEST)
+        yield f"warning  {name}: {printable(str(result.warning), 500)}"
     if warned:
         yield "  (expect: {faults: {min: 1}} makes that a failure)"
         yield ""
@@ -72,8 +75,8 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
 
 
 def _failure_lines(result: CaseResult) -> Iterator[str]:
-    yield f"{result.standing.value.upper()}  {plain(result.case.name, _WIDEST)}"
-    yield f"  {plain(result.case.scenario.source, _WIDEST)}"
+    yield f"{result.standing.value.upper()}  {printable(result.case.name, _WIDEST)}"
+    yield f"  {printable(result.case.scenario.source, _WIDEST)}"
     failed = [attempt for attempt in result.attempts if not attempt.is_passed]
     for attempt in failed[:MAX_FAILED_RUNS]:
         yield from _attempt(attempt)
@@ -88,12 +91,12 @@ def _failure_lines(result: CaseResult) -> Iterator[str]:
 
 def _attempt(attempt: ScenarioRun) -> Iterator[str]:
     if attempt.error is not None:
-        why = f"run {attempt.number} could not be made: {plain(attempt.error, 1000)}"
+        why = f"run {attempt.number} could not be made: {printable(attempt.error, 1000)}"
         yield from labelled("  ", why, line_width())
     for failure in attempt.failures:
-        yield f"  {plain(failure.where, _WIDEST)}"
-        yield from labelled("    expected  ", plain(failure.expected, 500), line_width())
-        yield from labelled("    found     ", plain(failure.found, 1000), line_width())
+        yield f"  {printable(failure.where, _WIDEST)}"
+        yield from labelled("    expected  ", printable(failure.expected, 500), line_width())
+        yield from labelled("    found     ", printable(failure.found, 1000), line_width())
         yield f"    look      {failure.look(attempt.run or '?')}"
 
 
@@ -170,7 +173,7 @@ class ScenarioProgress:
             word = "ok"
         number = f" run {attempt.number}" if case.scenario.repeat > 1 else ""
         where = f" ({attempt.run})" if attempt.run else ""
-        name = plain(case.name, 100)
+        name = printable(case.name, 100)
         print(f"{word:6} {name}{number}{where} {attempt.duration_s:.1f} s", flush=True)
 
     def _draw(self, name: str = "") -> None:
@@ -178,8 +181,7 @@ class ScenarioProgress:
             return
         spent = time.monotonic() - self._started
         failed = f", {self._failure_lines} failed" if self._failure_lines else ""
-        line = (
-            f"{self._done} of {many(self._total, 'run')}{failed}, {spent:.0f} s  {plain(name, 100)}"
-        )
+        done = f"{self._done} of {many(self._total, 'run')}{failed}"
+        line = f"{done}, {spent:.0f} s  {printable(name, 100)}"
         width = max(20, shutil.get_terminal_size().columns - 1)
         print(_CLEAR + line[:width], end="", file=sys.stderr, flush=True)

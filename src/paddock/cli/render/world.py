@@ -17,8 +17,8 @@ from msgspec.structs import asdict
 from paddock.cli.render.cells import labelled, paint
 from paddock.cli.render.table import line_width, terminal_table
 from paddock.model.money import money_in
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.world.changes import DocumentChange
 from paddock.world.registry import load_service, service_names
 from paddock.world.saved_worlds import SavedService
@@ -36,17 +36,19 @@ _SIGNS = {"created": ("+", "32"), "deleted": ("-", "31"), "changed": ("~", "33")
 def built_in_lines(services: Sequence[BuiltIn]) -> Iterator[str]:
     """A line for each service, and one for each of its options."""
     for service in services:
-        yield from labelled(f"{service.name:10} ", plain(service.about, _MAX_VALUE), line_width())
+        yield from labelled(
+            f"{service.name:10} ", printable(service.about, _MAX_VALUE), line_width()
+        )
         for name, about in service.options.items():
-            yield from labelled(f"{'':13}{name}: ", plain(about, _MAX_VALUE), line_width())
+            yield from labelled(f"{'':13}{name}: ", printable(about, _MAX_VALUE), line_width())
 
 
 def service_table(rows: Sequence[ServiceRow]) -> str:
     cells = [
         (
-            plain(row.name, _MAX_NAME),
-            plain(f"{row.host}:{row.port}", _MAX_NAME),
-            plain(row.service, _MAX_NAME),
+            printable(row.name, _MAX_NAME),
+            printable(f"{row.host}:{row.port}", _MAX_NAME),
+            printable(row.service, _MAX_NAME),
             row.documents,
             row.changes,
             "-" if row.faults is None else row.faults,
@@ -62,7 +64,7 @@ def service_table(rows: Sequence[ServiceRow]) -> str:
 
 
 def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
-    yield plain(name, _MAX_NAME)
+    yield printable(name, _MAX_NAME)
     if not state:
         yield "  nothing"
     for kind, value in state.items():
@@ -84,14 +86,15 @@ def difference_lines(
     that are only the stand-in's own memory are counted."""
     if not differences:
         return
-    yield plain(name, _MAX_NAME)
+    yield printable(name, _MAX_NAME)
     for line in inner_lines((difference.change.kind for difference in differences), inner, "used"):
         yield f"  {line}"
     differences = [difference for difference in differences if difference.change.kind not in inner]
     for difference in differences[:_MAX_DOCUMENTS]:
         sign, colour = _SIGNS[difference.what]
         step = "" if difference.change.step is None else f" (step {difference.change.step})"
-        of = f"{plain(difference.change.kind, _MAX_NAME)}/{plain(difference.change.id, _MAX_NAME)}"
+        kind = printable(difference.change.kind, _MAX_NAME)
+        of = f"{kind}/{printable(difference.change.id, _MAX_NAME)}"
         yield paint(f"  {sign} {of}{step}", colour if is_coloured else None)
         fields = [
             field for field in difference.fields if not (field.is_new and field.after in _NOTHING)
@@ -114,7 +117,7 @@ def inner_lines(kinds: Iterable[str], inner: Mapping[str, str], verb: str) -> It
 
 def _field(field: FieldDiff, currency: Any) -> str:
     """Return a changed field; amounts are shown as money if the document has a currency."""
-    name = plain(field.field, _MAX_NAME)
+    name = printable(field.field, _MAX_NAME)
     is_amount = name == "amount" or name.startswith("amount_") or name == "unit_amount"
     before, after = (
         (money_in({"amount": value, "currency": currency}) if is_amount else None) or _value(value)
@@ -127,7 +130,7 @@ def _field(field: FieldDiff, currency: Any) -> str:
 
 def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
     latest = value["latest"]
-    yield f"  {plain(kind, _MAX_NAME)}: {value['count']}"
+    yield f"  {printable(kind, _MAX_NAME)}: {value['count']}"
     for document in latest:
         yield f"    {_value(document)}"
     more = value["count"] - len(latest)
@@ -136,7 +139,7 @@ def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _value_lines(name: object, value: Any, depth: int) -> Iterator[str]:
-    pad, shown = "  " * depth, plain(name, _MAX_NAME)
+    pad, shown = "  " * depth, printable(name, _MAX_NAME)
     entries = _entries(value)
     if entries is None or depth >= _MAX_DEPTH or not entries:
         yield f"{pad}{shown}: {_value(value)}"
@@ -157,12 +160,12 @@ def _entries(value: Any) -> list[tuple[object, Any]] | None:
 
 
 def _value(value: Any) -> str:
-    return plain(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
+    return printable(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
 
 
 def _broken_lines(name: str, broken: Sequence[str]) -> Iterator[str]:
     for sentence in broken:
-        yield f"! {plain(name, _MAX_NAME)}: {plain(sentence, _MAX_VALUE)}"
+        yield f"! {printable(name, _MAX_NAME)}: {printable(sentence, _MAX_VALUE)}"
 
 
 _MAX_FIELD_DEPTH = 8  # below it values are compared as a whole

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from paddock.gate.crossing import Crossing
 from paddock.model.action import Action, Kind, Verdict
 from paddock.model.errors import InvalidInput
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.gate.ledger import Accounts
@@ -137,7 +137,9 @@ def change_lines(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
     lines = []
     for path, old, new in differences(before, after):
         old_text, new_text = ("-" if side is ABSENT else json_text(side) for side in (old, new))
-        lines.append(f"{plain(path, 80)}  {plain(old_text, 120)} -> {plain(new_text, 120)}")
+        lines.append(
+            f"{printable(path, 80)}  {printable(old_text, 120)} -> {printable(new_text, 120)}"
+        )
     return lines
 
 

@@ -22,7 +22,7 @@ from paddock.gate.drafts import action_from_json
 from paddock.gate.store import GateStore
 from paddock.model.action import Action, Decision, Kind, Verdict
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.policy.analysis.examples import failures
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
@@ -49,13 +49,13 @@ class Proposal(msgspec.Struct, frozen=True):
     def as_yaml(self) -> str:
         """Return the rule as it would stand in the file, below a comment with who proposed it."""
         day = time.strftime("%Y-%m-%d %H:%M", time.gmtime(self.made_at))
-        by = plain(self.made_by, 80)
+        by = printable(self.made_by, 80)
         comment = f"Proposed by {by} on {day} UTC, approval {self.approval_id}."
-        top = "\n".join([comment, *map(plain, self.notes)])
+        top = "\n".join([comment, *map(printable, self.notes)])
         comments: dict[tuple[str | int, ...], str] = {("rules",): top}
         for number, rule in enumerate(self.rules):
             is_new = rule["decide"] == Verdict.ALLOW or rule["id"].endswith(self.approval_id)
-            how = "new" if is_new else f"in place of the rule {plain(rule['id'], 100)}"
+            how = "new" if is_new else f"in place of the rule {printable(rule['id'], 100)}"
             comments["rules", number] = how
         return emit({"rules": [dict(rule) for rule in self.rules]}, comments)
 
@@ -272,7 +272,7 @@ def _grant(approval: Approval, action: Action, pattern: CallPattern, by: str) ->
         "match": {"kind": action.kind.value, **pattern.fields},
         **({"when": condition} if condition else {}),
         "decide": "allow",
-        "why": f"Approved for {what} by {plain(by, 80)}.",
+        "why": f"Approved for {what} by {printable(by, 80)}.",
     }
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from paddock.gate.approvals import Approval
 from paddock.gate.drafts import Draft
 from paddock.model.money import amount_text, money_in
-from paddock.model.plain import MAX_CHARACTERS, plain, rest, spelled
 from paddock.model.plural import many
+from paddock.model.printable import MAX_CHARACTERS, escaped, omitted, printable
 
 MAX_LINES = 30
 MAX_ARGUMENTS = 40
@@ -29,8 +29,8 @@ def question_lines(approval: Approval, width: int = 80) -> list[str]:
     lines = [_cut(f"approval {approval.approval_id}: {_call(content)}", width)]
     lines += _labelled("effect", _effect(content), width)
     lines += _labelled("asked by", _asker(approval), width)
-    lines += _labelled("rule", plain(content.get("decided_by", "?"), MAX_NAME), width)
-    lines += _labelled("why", plain(content.get("why", "")), width)
+    lines += _labelled("rule", printable(content.get("decided_by", "?"), MAX_NAME), width)
+    lines += _labelled("why", printable(content.get("why", "")), width)
     lines.append("  arguments" if content.get("arguments") else "  arguments  none")
     lines += _arguments(content.get("arguments") or {}, width)
     lines += _money(content.get("arguments") or {}, width)
@@ -42,7 +42,7 @@ def draft_lines(draft: Draft, width: int = 80) -> list[str]:
     """Return a write that waits, as a person looks at it before it is sent."""
     width = max(width, MIN_WIDTH)
     action = draft.action
-    by = f" by {plain(draft.changed_by, MAX_NAME)}" if draft.changed_by else ""
+    by = f" by {printable(draft.changed_by, MAX_NAME)}" if draft.changed_by else ""
     call = _call({"kind": action.kind, "name": action.name, "arguments": action.arguments})
     effect = {"effect": action.effect, "is_reversible": action.is_reversible}
     lines = [_cut(f"draft {draft.draft_id}: {call}", width)]
@@ -76,11 +76,11 @@ def _call(content: Mapping[str, Any]) -> str:
     arguments = content.get("arguments") or {}
     path = arguments.get("path", "") if content.get("kind") == "http" else ""
     named = f"{content.get('kind', '?')} {content.get('name', '?')}{path}"
-    return " ".join(filter(None, (plain(named, 200), plain(amount_text(arguments)))))
+    return " ".join(filter(None, (printable(named, 200), printable(amount_text(arguments)))))
 
 
 def _effect(content: Mapping[str, Any]) -> str:
-    effect = plain(content.get("effect", "?"), MAX_NAME)
+    effect = printable(content.get("effect", "?"), MAX_NAME)
     if content.get("is_stood_in"):
         return f"{effect}; a stand-in answers; nothing real happens"
     if effect == "read":
@@ -89,7 +89,7 @@ def _effect(content: Mapping[str, Any]) -> str:
 
 
 def _asker(waiting: Approval | Draft) -> str:
-    agent, run = plain(waiting.agent, MAX_NAME), plain(waiting.run, MAX_NAME)
+    agent, run = printable(waiting.agent, MAX_NAME), printable(waiting.run, MAX_NAME)
     return f"{agent}, run {run}, step {waiting.step}"
 
 
@@ -105,7 +105,7 @@ def _arguments(arguments: Mapping[str, Any], width: int) -> list[str]:
         if number == MAX_ARGUMENTS:
             lines.append(f"    ({many(len(arguments) - number, 'more argument')})")
             break
-        lines += _quoted(f"{plain(name, MAX_NAME)} =", value, width)
+        lines += _quoted(f"{printable(name, MAX_NAME)} =", value, width)
     return lines
 
 
@@ -130,14 +130,14 @@ def _quoted(name: str, value: Any, width: int) -> list[str]:
     text = _value_text(value)
     shown: list[str] = []
     for line in text[:MAX_CHARACTERS].split("\n"):
-        shown += _wrapped("".join(map(spelled, line)), width - 6) or [""]
+        shown += _wrapped("".join(map(escaped, line)), width - 6) or [""]
     first = [_cut(f"    {name}", width)] if name else []
     if name and len(shown) == 1 and _cells(first[0]) + 1 + _cells(shown[0]) <= width:
         return [f"{first[0]} {shown[0]}"]
     hidden = len(text) - MAX_CHARACTERS
-    cut = [f"    {rest(hidden)}"] if hidden > 0 else []
+    cut = [f"    {omitted(hidden)}"] if hidden > 0 else []
     if len(shown) > MAX_LINES:
-        cut.insert(0, f"    {rest(len(shown) - MAX_LINES, 'line')}")
+        cut.insert(0, f"    {omitted(len(shown) - MAX_LINES, 'line')}")
     return first + [f"    | {line}" for line in shown[:MAX_LINES]] + cut
 
 

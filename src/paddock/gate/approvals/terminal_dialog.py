@@ -22,7 +22,7 @@ from paddock.gate.approvals.proposals import Proposals, sketch
 from paddock.gate.approvals.question_text import question_lines, time_left
 from paddock.gate.approvals.tty import Terminal
 from paddock.model.errors import InvalidInput, PaddockError
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 _MENU = "[a]pprove  [d]eny  [e]dit  [s]kip  [A]lways"
 _HELP = (
@@ -67,11 +67,11 @@ class TerminalDialog:
         try:
             done = await self._answer(answer.strip())
         except InvalidInput as error:
-            lines = (f"  {plain(line)}\n" for line in str(error).split("\n"))
+            lines = (f"  {printable(line)}\n" for line in str(error).split("\n"))
             await self._terminal.write("".join(lines))
             return False
         except PaddockError as error:  # somebody else was first, or the store cannot be used
-            await self._terminal.write(f"  {plain(error)}\n")
+            await self._terminal.write(f"  {printable(error)}\n")
             return True
         return done
 
@@ -104,7 +104,7 @@ class TerminalDialog:
         try:
             rule = sketch(self._approval, self._by).as_yaml()
         except PaddockError as error:
-            await self._terminal.write(f"  no rule can be proposed: {plain(error)}\n")
+            await self._terminal.write(f"  no rule can be proposed: {printable(error)}\n")
             return False
         await self._terminal.write("".join(f"  {line}\n" for line in rule.splitlines()))
         await self._terminal.write("  approve, and keep this rule for review? [y/N] > ")
@@ -162,7 +162,7 @@ class TerminalDialog:
             if present.state == EXPIRED:
                 return "  nobody answered in time, and that means no"
             if present.state not in (PENDING, WITHDRAWN):
-                return f"  {present.state} by {plain(present.answered_by)}, elsewhere"
+                return f"  {present.state} by {printable(present.answered_by)}, elsewhere"
         return "  the question was withdrawn"
 
 

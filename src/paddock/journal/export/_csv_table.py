@@ -17,7 +17,7 @@ from paddock.journal.canonical import canonical_text
 from paddock.journal.codec import value_in
 from paddock.journal.log import RunLog
 from paddock.model.events import Proposed
-from paddock.model.plain import spelled
+from paddock.model.printable import escaped
 from paddock.model.steps import Step
 
 COLUMNS = (
@@ -66,7 +66,7 @@ def _cell(value: Any) -> str | int:
     if type(value) is int:
         return value
     whole = value if isinstance(value, str) else canonical_text(value)
-    text = "".join(map(spelled, whole))
+    text = "".join(map(escaped, whole))
     # Blanks in front do not keep every program from seeing what follows them.
     return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 

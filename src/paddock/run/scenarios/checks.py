@@ -11,8 +11,8 @@ from msgspec.structs import asdict
 
 from paddock.model.action import Kind, Outcome
 from paddock.model.errors import PaddockError
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import AGENT_STEP
 from paddock.policy.expressions import ExpressionError
 from paddock.run.scenarios.actions import Findings, RunAction, Search
@@ -178,7 +178,7 @@ def _json(where: str, text: str, conditions: tuple[str, ...]) -> Iterator[Failed
 
 def shown(text: str, most: int = _SHOWN) -> str:
     """Return a text on one line, not longer than that, without what a terminal would obey."""
-    return plain(" ".join(text[: most * 4].split()) if text else text, most)
+    return printable(" ".join(text[: most * 4].split()) if text else text, most)
 
 
 def _world(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:

@@ -18,7 +18,7 @@ from typing import IO
 import msgspec
 
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.state.agent_git._objects import open_packs, write_loose_pack
 from paddock.state.tool_config import GIT
 
@@ -141,7 +141,7 @@ def repository_of(worktree: Path) -> Path:
                "--show-toplevel", "--git-common-dir"]  # fmt: skip
     done = _run(command, _environment(is_ours=False))
     lines = os.fsdecode(done.stdout).split("\n")
-    where = plain(worktree, 400)
+    where = printable(worktree, 400)
     if done.returncode and os.path.lexists(worktree / GIT):
         raise HostCannot(f"git does not use the repository of {where}: {_said(done)}")
     if done.returncode or len(lines) < 2 or lines[0] != os.path.realpath(worktree):
@@ -158,7 +158,7 @@ def known_objects(worktree: Path, besides: str | None = None) -> set[str]:
                "--format=%(objectname) %(refname)"]  # fmt: skip
     done = _run(command, _environment(is_ours=False))
     if done.returncode:
-        raise HostCannot(f"git cannot read {plain(worktree, 400)}: {_said(done)}")
+        raise HostCannot(f"git cannot read {printable(worktree, 400)}: {_said(done)}")
     lines = [line.partition(" ") for line in os.fsdecode(done.stdout).split("\n") if line]
     return {digest for digest, _, name in lines if name != f"refs/heads/{besides}"}
 
@@ -168,12 +168,12 @@ def check_new_branch(worktree: Path, branch: str, *, is_forced: bool) -> None:
     there, unless it may be replaced."""
     done = _run(["git", "check-ref-format", f"refs/heads/{branch}"], _environment(is_ours=True))
     if done.returncode or branch.startswith("-") or branch == "HEAD":
-        raise InvalidInput(f"--branch: {plain(branch, 100)!r} is no name for a branch")
+        raise InvalidInput(f"--branch: {printable(branch, 100)!r} is no name for a branch")
     name = f"refs/heads/{branch}"
     command = ["git", "-C", os.fspath(worktree), "show-ref", "--verify", "--quiet", name]
     done = _run(command, _environment(is_ours=False))
     if done.returncode not in (0, 1):
-        raise HostCannot(f"git cannot read {plain(worktree, 400)}: {_said(done)}")
+        raise HostCannot(f"git cannot read {printable(worktree, 400)}: {_said(done)}")
     if done.returncode == 0 and not is_forced:
         raise Conflict(f"there is a branch {branch} already", hint="say --force to replace it")
 
@@ -217,7 +217,7 @@ def _said(done: subprocess.CompletedProcess[bytes]) -> str:
     """Return what git said, in which an agent may have chosen words."""
     text = done.stderr.decode("utf-8", "replace").strip()
     lines = [re.sub(r"^(fatal|error|warning): ", "", line) for line in text.splitlines() if line]
-    return plain("; ".join(lines) or f"it ended with {done.returncode}", _MAX_SAID)
+    return printable("; ".join(lines) or f"it ended with {done.returncode}", _MAX_SAID)
 
 
 def _quoted(path: bytes) -> bytes:

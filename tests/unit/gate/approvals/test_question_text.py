@@ -19,7 +19,7 @@ from paddock.gate.approvals.question_text import (
     question_lines,
     time_left,
 )
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 CONTENT: dict[str, Any] = {
     "kind": "tool", "name": "send", "arguments": {}, "effect": "write", "is_reversible": False,
@@ -68,11 +68,11 @@ def test_no_text_acts_on_the_terminal_or_leaves_its_place(
     ],
 )
 def test_what_cannot_be_seen_is_spelled_out(text: str, seen: str) -> None:
-    assert plain(text) == seen
+    assert printable(text) == seen
 
 
 def test_long_text_is_cut_and_says_how_much_is_missing() -> None:
-    assert plain("x" * 30, 10) == "x" * 10 + " (... 20 more characters)"
+    assert printable("x" * 30, 10) == "x" * 10 + " (... 20 more characters)"
 
 
 def test_long_values_and_many_arguments_are_cut_with_a_note() -> None:
