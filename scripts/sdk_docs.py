@@ -258,7 +258,7 @@ def _tools() -> Iterator[str]:
         value = getattr(paddock, name)
         home = paddock._HOMES[name]
         is_error = isinstance(value, type) and issubclass(value, Exception)
-        if home in ("paddock.doors.tools", "paddock.doors.opening") and not is_error:
+        if home in ("paddock.doors.tools", "paddock.doors.tool_run") and not is_error:
             yield _entry(name, _signature(value, name, is_bound=False), value)
 
 

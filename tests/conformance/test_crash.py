@@ -29,7 +29,7 @@ NEXT_START = (
     "with Sandbox.create() as box:\n"
     "    assert box.commands.run('echo fine').stdout == 'fine\\n'\n"
     "    driver = Engine.current().opened_driver\n"
-    "    print(json.dumps(sorted(driver.link.layers.names())))\n"
+    "    print(json.dumps(sorted(driver.layers.names())))\n"
 )
 
 

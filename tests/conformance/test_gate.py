@@ -319,7 +319,7 @@ def test_journal_that_cannot_be_written_ends_the_sandbox(make_box: MakeBox) -> N
     box = make_box()
     box.commands.run("true")
     inner = box._calls.box
-    inner.passage.gate._journal._appender.close()
+    inner.actions.gate._journal._appender.close()
     with pytest.raises(JournalBroken, match="it cannot be written"):
         box.commands.run("touch happened")
     with pytest.raises(JournalBroken, match="it cannot be written"):
@@ -333,7 +333,7 @@ def test_program_that_cannot_be_recorded_ends_the_sandbox(make_box: MakeBox) -> 
     box.commands.run("while sleep 0.05; do date > last; done", background=True)
     eventually(lambda: box.files.exists("last"), timeout_s=10)
     inner = box._calls.box
-    inner.passage.gate._journal._appender.close()
+    inner.actions.gate._journal._appender.close()
     eventually(lambda: inner.machine.ended_by is not None, timeout_s=10)
 
 

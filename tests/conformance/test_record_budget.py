@@ -65,7 +65,7 @@ def test_what_stand_ins_keep_counts() -> None:
         box.commands.run("true")
         core = box._calls.box
         (core.world.directory / "more").write_bytes(bytes(1 << 20))
-        budget = core.passage.gate.records.journal.budget
+        budget = core.actions.gate.records.journal.budget
         before = budget.used
         Engine.current().call(core.count_world())
         assert budget.used - before >= 1 << 20

@@ -37,6 +37,8 @@ LINES = (
 )
 LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}
 GUEST = "paddock.fence.guest"
+# Implementations of `fence.driver`. Everybody else gets a driver from `fence.registry`.
+DRIVERS = ("paddock.fence.container", "paddock.fence.fake")
 # A file that stands alone: it is copied into sandboxes, and any room may read what is agreed in it.
 ALONE = "inside.py"
 # What Python and pytest load by themselves: rooms only when they are used.
@@ -136,6 +138,10 @@ def test_which_packages_a_built_in_service_may_use(module: str, is_allowed: bool
         ("state/a.py", "from importlib import import_module\nimport_module('paddock.gate')"),
         ("server/a.py", "from paddock.cli.main import main"),
         ("fence/a.py", "from paddock import Sandbox"),
+        ("doors/a.py", "from paddock.fence.container import keeper"),
+        ("cli/a.py", "def f():\n    from paddock.fence.container.probe import probe"),
+        ("run/a.py", "from paddock.fence import container"),
+        ("run/a.py", "from paddock.fence.fake import FakeDriver"),
         ("fence/a.py", "import paddock"),
         ("fence/a.py", "from paddock.attic import b"),
         ("attic/a.py", "import json"),
@@ -144,9 +150,9 @@ def test_which_packages_a_built_in_service_may_use(module: str, is_allowed: bool
         ("inside.py", "import httpx"),
         ("__init__.py", "from paddock.doors import machine"),
         ("__init__.py", "if True:\n    import paddock.doors"),
-        ("fence/guest/a.py", "from paddock.fence.base import b"),
+        ("fence/guest/a.py", "from paddock.fence.driver import b"),
         ("fence/guest/a.py", "from paddock.model.errors import NotFound"),
-        ("fence/guest/a.py", "from .. import base"),
+        ("fence/guest/a.py", "from .. import driver"),
         ("fence/guest/a.py", "import IPython"),
         ("fence/guest/kernel.py", "import numpy"),
         ("model/a.py", "import pydantic"),
@@ -177,6 +183,8 @@ def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
             "import typing\nif typing.TYPE_CHECKING:\n    import paddock.run",
         ),
         ("fence/container/a.py", "from paddock.fence.guest import wire\nfrom ...state import b"),
+        ("fence/registry.py", "from paddock.fence.container.keeper_start import early"),
+        ("doors/a.py", "from paddock.fence import driver\nfrom paddock.fence.registry import b"),
         ("fence/guest/a.py", "from paddock.fence.guest import wire\nfrom . import wire\nimport os"),
         ("fence/guest/a.py", "".join(f"import {name}\n" for name in sorted(GUEST_MODULES))),
         ("fence/guest/kernel.py", "import IPython.core\nimport matplotlib"),
@@ -216,6 +224,8 @@ def _broken_rule(file: str, one: Import) -> str | None:
         return None if _is_stdlib(one.module) else f"{ALONE} uses the standard library only"
     if one.module == f"paddock.{PurePosixPath(ALONE).stem}":
         return None
+    if room != "fence" and one.module.startswith(DRIVERS):
+        return "only the fence knows its drivers; use fence.driver and fence.registry"
     if one.module.split(".")[0] == "paddock":
         return _broken_order(file, room, one)
     if room in WITHOUT_IO and _is_io(one.module):
@@ -286,6 +296,8 @@ def _modules_of_from(file: str, node: ast.ImportFrom) -> list[str]:
         return sorted({f"paddock.{name}" if name in LINE_OF else "paddock" for name in names})
     if base == "urllib":
         return [f"urllib.{name.name}" for name in node.names]
+    if base == "paddock.fence":
+        return [f"paddock.fence.{name.name}" for name in node.names]
     return [base]
 
 

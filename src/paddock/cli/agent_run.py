@@ -139,7 +139,7 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
     from paddock.cli.output import ReaderGone, interrupted_without_reader
     from paddock.cli.render.live_run import LiveText
 
-    limits = policy.sandbox.words.get("limits") or {}
+    limits = policy.sandbox.options.get("limits") or {}
     with interrupted_without_reader() as on_reader_gone:
         live = LiveText.here(
             on_reader_gone,

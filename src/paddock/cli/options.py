@@ -12,7 +12,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_written_duration
 
 if TYPE_CHECKING:
-    from paddock.doors.terms import CreateWords
+    from paddock.doors.terms import CreateOptions
 
 _PLAIN_LIMITS = ("pids", "files")
 
@@ -61,7 +61,7 @@ def _add_network_options(parser: CommandParser) -> None:
     )
 
 
-def spec_from(options: argparse.Namespace) -> CreateWords:
+def spec_from(options: argparse.Namespace) -> CreateOptions:
     """Return what Sandbox.create takes; what the command line leaves out is left to the file."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]
@@ -74,7 +74,7 @@ def spec_from(options: argparse.Namespace) -> CreateWords:
     }
     present = {name: value for name, value in values.items() if value}
     timeout = parse_written_duration(options.timeout, "timeout")
-    return cast("CreateWords", {**present, **_network(options), "timeout": timeout})
+    return cast("CreateOptions", {**present, **_network(options), "timeout": timeout})
 
 
 def only_for_new(options: argparse.Namespace) -> None:

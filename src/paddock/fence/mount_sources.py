@@ -22,7 +22,7 @@ _NEVER = ("/proc", "/sys", "/dev")
 
 
 def resolved(home: Home, spec: Spec) -> Spec:
-    """The spec with every source as a real path and an identity."""
+    """Return the spec with every source as a real path and an identity."""
     from msgspec.structs import replace  # not above: the keeper has the standard library alone
 
     own = os.path.realpath(home.root)
@@ -30,7 +30,7 @@ def resolved(home: Home, spec: Spec) -> Spec:
 
 
 def open_source(path: str, identity: tuple[int, int]) -> int:
-    """An O_PATH descriptor of a resolved source; refused if anything else is there by now."""
+    """Return an O_PATH descriptor of a resolved source; refuse if anything else is there by now."""
     try:
         fd = syscalls.open_without_links(path)
     except OSError as error:

@@ -18,12 +18,12 @@ class _Vector(ctypes.Structure):
 
 
 def open_in_root(root: int, path: bytes, flags: int) -> int:
-    """Opens `path` as a process whose root is `root` would: links and `..` stay below it."""
+    """Open `path` as a process whose root is `root` would: links and `..` stay below it."""
     return _openat2(root, path, flags, _IN_ROOT)
 
 
 def open_in_root_of(pid: int, path: bytes, flags: int) -> int:
-    """Opens `path` as a process would, from its own root."""
+    """Open `path` as a process would, from its own root."""
     root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return open_in_root(root, path, flags)
@@ -32,13 +32,13 @@ def open_in_root_of(pid: int, path: bytes, flags: int) -> int:
 
 
 def open_without_links(path: str, flags: int = os.O_PATH | os.O_CLOEXEC) -> int:
-    """Opens an absolute path none of whose parts is a link."""
+    """Open an absolute path none of whose parts is a link."""
     return _openat2(-100, os.fsencode(path), flags, _NO_SYMLINKS | _NO_MAGICLINKS)
 
 
 def read_memory(pid: int, address: int, size: int) -> bytes:
-    """Memory of another process: by this call, because /proc/PID/mem is closed to the host's user
-    for the moment in which a program shares the memory of the guest that starts it."""
+    """Read the memory of another process: by this call, because /proc/PID/mem is closed to the
+    host's user for the moment in which a program shares the memory of the guest that starts it."""
     buffer = bytearray(size)  # a buffer of ctypes would be a type of its own for each size
     local = _Vector(ctypes.addressof(ctypes.c_char.from_buffer(buffer)), size)
     remote = _Vector(address, size)
@@ -49,7 +49,8 @@ def read_memory(pid: int, address: int, size: int) -> bytes:
 
 
 def shares_memory(pid: int, other: int) -> bool:
-    """Whether two processes have the same memory, not equal copies. Needs the right to look."""
+    """Return whether two processes have the same memory, not equal copies. Needs the right to
+    look."""
     number = ctypes.c_long(_NR_KCMP[os.uname().machine])
     ids = (ctypes.c_int(pid), ctypes.c_int(other), ctypes.c_int(_KCMP_VM))
     return _checked(_libc.syscall(number, *ids, ctypes.c_ulong(0), ctypes.c_ulong(0))) == 0

@@ -31,7 +31,7 @@ class RaisedAlert(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Which alert it is, e.g. egress.denied or secret.misplaced."""
+        """Return the name of the alert, e.g. egress.denied or secret.misplaced."""
         return self.event.alert
 
     @property
@@ -64,7 +64,7 @@ class Alerts:
         return sorted((alert for kept in self._kept.values() for alert in kept), key=_moment)
 
     def raised(self, name: str, about: Mapping[str, Any], step: int | None = None) -> None:
-        """Writes it down and tells the listeners. Raises JournalBroken."""
+        """Record the alert and call the listeners. Raises JournalBroken."""
         times = self._count((name, repr(sorted(about.items()))))
         if not times:
             return

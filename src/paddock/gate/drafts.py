@@ -48,7 +48,7 @@ class Drafts:
         self._budget = budget
 
     def add(self, run: str, agent: str, step: int, action: Action, preview: Any) -> str:
-        """Keeps the write; its id tells the run and the step. Raises BudgetUsedUp."""
+        """Store the write; its id names the run and the step. Raises BudgetUsedUp."""
         draft_id = f"{run}-{step}"
         content = json.dumps({"action": action_as_json(action), "preview": preview}, default=repr)
         check_fits(self._budget, content, "the write was not kept as a draft")
@@ -61,7 +61,7 @@ class Drafts:
         return draft_id
 
     def all(self, *, run: str | None = None, state: str | None = "draft") -> list[Draft]:
-        """Oldest first."""
+        """Return all of them, oldest first."""
         rows = self._store.select("drafts", "made_at, id", run=run, state=state)
         return [_draft(row) for row in rows]
 

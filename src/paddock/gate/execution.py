@@ -88,13 +88,13 @@ class Execution:
         return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
 
     async def _faulted(self, crossing: Crossing) -> Done:
-        """Fails on purpose: in place of the effect, or after it."""
+        """Inject the fault: fail in place of the effect, or after it."""
         decision, fault = crossing.decision, crossing.decision.fault or {}
         if "id" not in fault:
             return await inject(fault)  # of a rule
-        from paddock.gate.faults import error_of, lasting, wait_of  # most runs have none
+        from paddock.gate.faults import error_of, fault_phases, wait_of  # most runs have none
 
-        split, spoil = lasting(fault), crossing.handlers.spoil
+        split, spoil = fault_phases(fault), crossing.handlers.spoil
         # A door that speaks to the agent keeps silence itself, and ends it with the agent.
         wait_s = wait_of({"delay": fault.get("delay", 0)} if spoil is not None else split.before)
         if wait_s:

@@ -61,11 +61,11 @@ class Fault(Exception):
 
 
 class ActionRefused(Exception):
-    """An action did not happen. The message says why, in words meant for the agent."""
+    """An action did not happen. The message says why, for the agent to read."""
 
 
 async def inject(fault: Mapping[str, Any] | None) -> Done:
-    """Waits where the fault says so, then fails."""
+    """Wait where the fault says so, then fail."""
     options = dict(fault or {})
     delay_s = parse_duration(options["delay"], "fault.delay") if options.get("delay") else 0.0
     if delay_s:

@@ -27,7 +27,7 @@ MAX_THINGS = 1 << 16  # an agent can ask for ever new paths; the oldest are forg
 TIMEOUT_S = 30.0  # of `after: timeout` that does not say how long
 _CHANCES = 1 << 64
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-# What makes two actions of a kind the same thing; arguments that change with every try do not.
+# What makes two actions of a kind the same key; arguments that change with every try do not.
 _TELLING: Mapping[Kind, tuple[str, ...]] = {
     Kind.HTTP: ("host", "port", "method", "path"),
     Kind.CONNECT: ("host", "port"),
@@ -38,7 +38,7 @@ _TELLING: Mapping[Kind, tuple[str, ...]] = {
 
 
 class FaultPhases(NamedTuple):
-    """The words of a fault by the time at which they act."""
+    """The options of a fault by the time at which they act."""
 
     before: Mapping[str, Any]  # wait, or answer in place of the effect
     effect: Mapping[str, Any]  # duplicate, kill, stale: how the effect is carried out
@@ -51,10 +51,10 @@ class FaultPhases(NamedTuple):
 
 
 class FaultPlan:
-    """The faults of one run, and how often each was met. May be used from any thread."""
+    """The faults of one run, and how often each matched. May be used from any thread."""
 
     def __init__(self, terms: Iterable[FaultTerms], seed: int = 0) -> None:
-        """Raise InvalidInput when an expression does not compile."""
+        """Compile the terms. Raises InvalidInput when an expression does not compile."""
         self._seed = seed
         self._by_kind: dict[Kind, list[tuple[FaultTerms, CompiledRule]]] = {}
         for fault in terms:
@@ -81,24 +81,24 @@ class FaultPlan:
         *,
         is_real: bool = False,
     ) -> Mapping[str, Any] | None:
-        """Return the words of the fault that strikes the action, with its `id`; of several the
+        """Return the options of the fault that strikes the action, with its `id`; of several the
         first of the file. To be called once for each action that is about to be carried out. What
         `is_real` is never done twice, whatever the file says."""
         faults = self._by_kind.get(action.kind)
         if faults is None:
             return None
         subject = Subject(action, action.effect if effect is None else effect)
-        met = [fault for fault, compiled in faults if _matches(compiled, subject)]
+        matching = [fault for fault, compiled in faults if _matches(compiled, subject)]
         if is_real and (subject.effect.is_write or not _is_free(action)):
-            met = [fault for fault in met if "duplicate" not in fault.words]
-        thing = _thing(action)
+            matching = [fault for fault in matching if "duplicate" not in fault.options]
+        key = _action_key(action)
         with self._lock:
             # Each is asked, even behind one that strikes: what one counts is no other's matter.
-            due = [fault for fault in met if self._is_due(fault, thing, step)]
+            due = [fault for fault in matching if self._is_due(fault, key, step)]
             if not due:
                 return None
             self._struck[due[0].id] += 1
-        return {"id": due[0].id, **due[0].words}
+        return {"id": due[0].id, **due[0].options}
 
     def counts(self) -> dict[str, Any]:
         """Return how often each fault matched and struck, as JSON: a fork of the run goes on from
@@ -111,32 +111,32 @@ class FaultPlan:
             }
 
     def restore(self, counts: Mapping[str, Any]) -> None:
-        """Goes on where another plan of the same terms was."""
+        """Go on where another plan of the same terms was."""
         with self._lock:
             self._matches = Counter(counts["matches"])
             self._struck = Counter(counts["struck"])
             self._things = dict(counts["things"])
 
-    def _is_due(self, fault: FaultTerms, thing: str, step: int) -> bool:
+    def _is_due(self, fault: FaultTerms, key: str, step: int) -> bool:
         self._matches[fault.id] += 1
         strikes = fault.strikes
-        occurrence = self._occurrence(fault.id, thing) if strikes.rate < 1 else 0
+        occurrence = self._occurrence(fault.id, key) if strikes.rate < 1 else 0
         if not strikes.could(self._matches[fault.id], self._struck[fault.id], step):
             return False
         seed = self._seed if strikes.seed is None else strikes.seed
-        return strikes.rate >= 1 or _chance(seed, fault.id, thing, occurrence) < strikes.rate
+        return strikes.rate >= 1 or _random_fraction(seed, fault.id, key, occurrence) < strikes.rate
 
-    def _occurrence(self, fault_id: str, thing: str) -> int:
-        key = _digest(fault_id, thing).hex()
-        number = self._things.pop(key, 0) + 1
-        self._things[key] = number
+    def _occurrence(self, fault_id: str, key: str) -> int:
+        digest = _digest(fault_id, key).hex()
+        number = self._things.pop(digest, 0) + 1
+        self._things[digest] = number
         if len(self._things) > MAX_THINGS:
             del self._things[next(iter(self._things))]
         return number
 
 
-def lasting(fault: Mapping[str, Any]) -> FaultPhases:
-    """Which words act before the effect, on it, and on its answer."""
+def fault_phases(fault: Mapping[str, Any]) -> FaultPhases:
+    """Sort the options of a fault by when they act: before the effect, on it, on its answer."""
     is_late = "after" in fault
     late = {"after", *SPOILING, *((*OF_STATUS, "timeout", "error") if is_late else ())}
     effect = {name: fault[name] for name in ("duplicate", "kill", "stale") if name in fault}
@@ -166,7 +166,7 @@ def error_of(fault: Mapping[str, Any]) -> Exception:
 
 
 def spoiled_value(value: Any, fault: Mapping[str, Any]) -> Any:
-    """Return the result of a function as a broken text, where the words spoil answers."""
+    """Return the result of a function as a broken text, where the options spoil answers."""
     if "truncate" not in fault and not fault.get("malformed"):
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
@@ -202,8 +202,8 @@ def _as_rule(fault: FaultTerms) -> Rule:
 
 
 def _matches(compiled: CompiledRule, subject: Subject) -> bool:
-    """Return a fault that cannot be told to match does not: it permits nothing, so nothing is
-    lost."""
+    """Return whether the fault matches. Where that cannot be told it does not: a fault permits
+    nothing, so nothing is lost."""
     try:
         return compiled.applies(subject)
     except (ExpressionError, Unmatchable):
@@ -220,16 +220,16 @@ def _is_free(action: Action) -> bool:
     return action.arguments.get("method", "GET") in _SAFE
 
 
-def _thing(action: Action) -> str:
+def _action_key(action: Action) -> str:
     """Return a text for the action, without what changes from one try to the next."""
     names = _TELLING.get(action.kind, ())
     values = [action.arguments.get(name) for name in names]
     return json.dumps([action.kind.value, action.name, values], default=str)
 
 
-def _chance(seed: int, fault_id: str, thing: str, occurrence: int) -> float:
+def _random_fraction(seed: int, fault_id: str, key: str, occurrence: int) -> float:
     """Return a pseudo-random number from 0 up to, but not including, 1."""
-    digest = _digest(str(seed), fault_id, thing, str(occurrence))
+    digest = _digest(str(seed), fault_id, key, str(occurrence))
     return int.from_bytes(digest[:8], "big") / _CHANCES
 
 

@@ -79,7 +79,7 @@ class Gate:
         self.step_observer: StepObserver | None = None
         self.faults = fault_plan(policy)
         self.execution = Execution(journal, self._keep_draft, self._tell)
-        self.execution.keeps_answers = any("stale" in fault.words for fault in policy.faults)
+        self.execution.keeps_answers = any("stale" in fault.options for fault in policy.faults)
         self.count_from(1)
 
     @cached_property
@@ -105,7 +105,7 @@ class Gate:
         replay: Replay | None = None,
         carrier: Action | None = None,
     ) -> Receipt:
-        """Carries out an action, or not. A blocked action is a receipt, not an exception.
+        """Carry out an action, or refuse it. A blocked action is a receipt, not an exception.
 
         `carrier` is the request that carries a question to a model, where that request is no step
         of its own: a fault on such requests strikes the question."""
@@ -142,12 +142,12 @@ class Gate:
         self.step_observer = observer
 
     def change_policy(self, policy: Policy) -> None:
-        """Other terms from the next action on. Faults that were there go on counting."""
+        """Decide by other terms from the next action on. Faults that were there go on counting."""
         counts = None if self.faults is None else self.faults.counts()
         self.policy, self.faults = policy, fault_plan(policy)
         if counts is not None and self.faults is not None:
             self.faults.restore(counts)
-        self.execution.keeps_answers = any("stale" in fault.words for fault in policy.faults)
+        self.execution.keeps_answers = any("stale" in fault.options for fault in policy.faults)
         self.record(PolicyChanged(policy.digest))
 
     def count_past(self, past: Iterable[PastAction]) -> None:
@@ -160,7 +160,7 @@ class Gate:
         self._steps = itertools.filterfalse(is_taken, itertools.count(step))
 
     def refuse(self, action: Action, decided_by: str, why: str) -> Receipt:
-        """Writes down an action that its door cannot let pass, whatever the rules say."""
+        """Record an action that its door cannot let pass, whatever the rules say."""
         try:
             recorded = self._answers.find_refused(action)
             if recorded is not None and recorded.is_repeat:
@@ -216,7 +216,7 @@ class Gate:
         self.records.observe(event, step)
 
     def flush(self) -> None:
-        """Writes what was observed. Raises JournalBroken."""
+        """Write what was observed. Raises JournalBroken."""
         self.records.flush()
 
     def record(self, event: AnyEvent, step: int | None = None) -> None:
@@ -300,7 +300,8 @@ class Gate:
         return () if carrier is None else ((carrier, self.policy.decide(carrier).effect),)
 
     async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:
-        """To its end, whatever that is. An action that somebody has approved is not asked again."""
+        """Bring the action to its end: ask, carry out, settle. An action that somebody has approved
+        is not asked again."""
         decision = crossing.decision
         verdict = decision.verdict if approved_by is None else decision.once_approved
         try:
@@ -427,8 +428,8 @@ class Gate:
             self.accounts.release(reservation)
 
     def _tell(self, doing: str, error: Exception, step: int | None) -> None:
-        """Writes down what went wrong with us. The agent is told that it did, not what: paths and
-        states of the host are not its business."""
+        """Record an error of our own. The agent is told that it did, not what: paths and states of
+        the host are not its business."""
         if isinstance(error, OutOfSpace):
             self._journal.tell_failure(error)
         with contextlib.suppress(Exception):

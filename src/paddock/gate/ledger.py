@@ -45,7 +45,8 @@ class Ledger:
         self._also = also or agent
 
     def reserve(self, charges: Sequence[Charge]) -> Reservation:
-        """Holds the amounts and says what was spent before, as one step for all processes."""
+        """Reserve the amounts and return what was spent before, in one transaction for all
+        processes."""
         if not charges:
             return NOTHING
         now = time.time()
@@ -64,7 +65,7 @@ class Ledger:
             return {charge.rule_id: self._spent(connection, charge, now) for charge in charges}
 
     def restate(self, connection: sqlite3.Connection, charges: Iterable[Charge]) -> None:
-        """Nothing but these was spent by this account."""
+        """Replace everything that this account has spent."""
         now = time.time()
         connection.execute("DELETE FROM spends WHERE agent = ?", (self._agent,))
         for charge in charges:
@@ -87,7 +88,7 @@ class Ledger:
         return int(connection.execute(query, values).fetchone()[0])
 
     def release(self, reservation: Reservation) -> None:
-        """Gives back what an action that did not happen had reserved."""
+        """Give back what an action that did not happen had reserved."""
         if reservation.rows:
             with self._store.writing() as connection:
                 connection.executemany(
@@ -130,14 +131,14 @@ class Accounts:
         return spent
 
     def count_again(self, policy: Policy, action: Action, outcome: Outcome) -> None:
-        """Limits go on from what the past spent, under the terms that it was under."""
+        """Let limits go on from what the past spent, under the terms that it was under."""
         charges = policy.amounts(action)
         if charges and policy.spends(action, outcome):
             self._has_past = True
             (self._past if _is_real(policy, action) else self._world).reserve(charges)
 
     def count_anew(self, policy: Policy, past: Iterable[PastAction]) -> None:
-        """Under these terms, which are others: what was counted of the past is forgotten."""
+        """Count the past under other terms: what was counted of it before is forgotten."""
         real: list[Charge] = []
         unpaid: list[Charge] = []
         world: list[Charge] = []

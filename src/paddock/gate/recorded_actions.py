@@ -126,8 +126,8 @@ class _Evidence:
         self._done: set[int] = set()
         self._inner: dict[int, int] = {}  # by step: the one that answered a part of it
         # A replay is all past; a fork is, until it goes live.
-        is_again = opened.kind in ("replay", "fork")
-        self._past_until = float("inf") if is_again else 0.0
+        is_replay = opened.kind in ("replay", "fork")
+        self._past_until = float("inf") if is_replay else 0.0
         for record in _events(log, Decided, Asked, Answered, Settled, WentLive, TermsChanged):
             self._take(log.whole(record))
 
@@ -272,7 +272,7 @@ class _History:
         self._events.append(recorded)
 
     def _refused_again(self, number: int, again: RefusedAgain) -> None:
-        """Tell a refusal that was counted as often as it came, up to a number."""
+        """Add a refusal that was only counted, as often as it came, up to a number."""
         count = min(again.count, _MAX_REPEATS - self._repeats[number])
         if count <= 0:
             return

@@ -127,7 +127,7 @@ class RecordedAnswers(Protocol):
         ...
 
     async def turn(self, outcome: RecordedOutcome) -> None:
-        """Return when the answer of this step may go out: answers come in their recorded order.
+        """Wait until the answer of this step may go out: answers come in their recorded order.
         Raises ReplayDiverged."""
         ...
 

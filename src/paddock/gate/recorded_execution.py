@@ -206,9 +206,9 @@ def _spoil(recorded: RecordedOutcome, handlers: Handlers) -> None:
     fault = recorded.decision.fault
     if fault is None or "id" not in fault or handlers.spoil is None:
         return
-    from paddock.gate.faults import lasting
+    from paddock.gate.faults import fault_phases
 
-    split = lasting(fault)
+    split = fault_phases(fault)
     handlers.spoil({**split.effect, **split.answer})
 
 
@@ -220,6 +220,6 @@ def _was_answered(recorded: RecordedOutcome) -> bool:
 def _never_had_an_effect(fault: Mapping[str, Any]) -> bool:
     if "id" not in fault:
         return True
-    from paddock.gate.faults import lasting
+    from paddock.gate.faults import fault_phases
 
-    return lasting(fault).is_instead
+    return fault_phases(fault).is_instead

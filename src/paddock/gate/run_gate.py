@@ -74,7 +74,7 @@ def approvers_for(policy: Policy) -> list[Approver]:
 
 
 def prepare_gates(home: Home) -> None:
-    """Makes or loads what all gates of this home share."""
+    """Make or load what all gates of this home share."""
     signing_key(home)
     gate_store(home)
 

@@ -16,8 +16,8 @@ _BYTES = 32
 
 
 def run_key(home: Home, directory: Path, root: str) -> bytes:
-    """That of the lineage that begins with the run `root`. A run of this home has the home's: a
-    file beside its journal would let whoever put it there open what a later run seals."""
+    """Return the key of the lineage that begins with the run `root`. A run of this home has the
+    home's: a file beside its journal would let whoever put it there open what a later run seals."""
     own = derived(secret_bytes(home.keys, FILE_NAME), f"run {root}".encode())
     if os.path.realpath(os.path.dirname(os.path.abspath(directory))) == os.path.realpath(home.runs):
         return own
@@ -31,5 +31,5 @@ def run_key(home: Home, directory: Path, root: str) -> bytes:
 
 
 def run_keyed(home: Home, run: str, root: str) -> Keyed:
-    """Makes the hashes by which a run of the lineage compares what it does not show."""
+    """Return the keyed hash by which a run of the lineage compares what it does not show."""
     return Keyed(run_key(home, home.runs / run, root))

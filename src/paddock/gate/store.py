@@ -92,12 +92,13 @@ class GateStore:
                 raise
 
     def close(self) -> None:
-        """Lets go of the connections of this process, of all its threads; the next use opens."""
+        """Close the connections of this process, of all its threads; the next use opens one."""
         _close_all(self._open, self._guard)
         self._local = threading.local()
 
     def select(self, table: str, order: str, **wanted: str | None) -> list[sqlite3.Row]:
-        """Rows of a table in that order; of `wanted` what is not None or empty must be equal."""
+        """Return rows of a table in that order; each value of `wanted` that is not None or empty
+        must be equal."""
         conditions = {name: value for name, value in wanted.items() if value}
         where = " AND ".join(f"{name} = ?" for name in conditions) or "1"
         query = f"SELECT * FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608

@@ -49,6 +49,11 @@ def is_address(host: str) -> bool:
     return ":" in host or host.rpartition(".")[2].isdigit()
 
 
+def bracketed(host: str) -> str:
+    """Return a canonical host as it stands before a port: an IPv6 address is in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 class HostPattern(msgspec.Struct, frozen=True, order=True):
     """One host, or with a wildcard all below it, at any depth. The host itself is then not meant,
     and neither is one that only ends alike (`evilexample.com`)."""

@@ -53,7 +53,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any] | None) -> Limits:
-        """Limits from a plain dict; unknown keys and senseless values are errors."""
+        """Return limits from a plain dict. Raises InvalidInput for unknown keys and senseless
+        values."""
         if raw is not None and not isinstance(raw, Mapping):
             raise InvalidInput(f"limits: {raw!r} is not a mapping such as {{'memory': '512MiB'}}")
         raw = dict(raw or {})
@@ -122,7 +123,7 @@ class Mount(msgspec.Struct, frozen=True):
         )
 
 
-class SpecWords(TypedDict, total=False):
+class SpecOptions(TypedDict, total=False):
     """The options of `Sandbox.create`; each may be left out."""
 
     limits: Mapping[str, Any] | None  # cpu, memory, pids, disk, files, output, time
@@ -148,26 +149,26 @@ class Spec(msgspec.Struct, frozen=True):
     audit_files: bool = True
 
     @classmethod
-    def parse(cls, **words: Unpack[SpecWords]) -> Spec:
+    def parse(cls, **options: Unpack[SpecOptions]) -> Spec:
         """Return a spec from what the caller wrote. Raises InvalidInput and names the key."""
-        _forbid_unknown(words, list(SpecWords.__annotations__), "sandbox")
-        mounts = words.get("mounts") or ()
+        _forbid_unknown(options, list(SpecOptions.__annotations__), "sandbox")
+        mounts = options.get("mounts") or ()
         if not isinstance(mounts, list | tuple):
             raise InvalidInput(f"mounts: {mounts!r} is not a list of mounts")
         if len(mounts) > MAX_MOUNTS:
             raise InvalidInput(f"mounts: {len(mounts)} are more than {MAX_MOUNTS}")
         parsed = tuple(Mount.parse(m) for m in mounts)
         _forbid_overlap([m.target for m in parsed])
-        snapshot = words.get("snapshot")
+        snapshot = options.get("snapshot")
         return cls(
-            limits=Limits.parse(words.get("limits")),
+            limits=Limits.parse(options.get("limits")),
             mounts=parsed,
-            envs=parse_envs(words.get("envs")),
-            template=template_name(words.get("template", "host")),
+            envs=parse_envs(options.get("envs")),
+            template=template_name(options.get("template", "host")),
             snapshot=None if snapshot is None else identifier(snapshot, "snapshot"),
-            timeout_s=parse_duration(words.get("timeout", 300), "timeout"),
-            metadata=_text_pairs(words.get("metadata"), "metadata"),
-            audit_files=bool(words.get("audit_files", True)),
+            timeout_s=parse_duration(options.get("timeout", 300), "timeout"),
+            metadata=_text_pairs(options.get("metadata"), "metadata"),
+            audit_files=bool(options.get("audit_files", True)),
         )
 
     @property
@@ -178,7 +179,7 @@ class Spec(msgspec.Struct, frozen=True):
 
 
 def parse_envs(envs: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Environment pairs; names must be shell names, values text without NUL."""
+    """Return environment pairs; names must be shell names, values text without NUL."""
     pairs = _text_pairs(envs, "envs")
     for name, _ in pairs:
         if not _ENV_NAME.fullmatch(name):
@@ -214,7 +215,7 @@ def mount_target(target: Any) -> str:
 
 
 def hidden_paths(raw: Any) -> tuple[str, ...]:
-    """Paths relative to a mount's source, each in its one spelling, none inside another."""
+    """Return paths relative to a mount's source, each in canonical form, none inside another."""
     if not isinstance(raw, list | tuple):
         raise InvalidInput(f"mounts.hidden: {raw!r} is not a list of paths")
     if len(raw) > MAX_HIDDEN:
@@ -261,7 +262,7 @@ def identifier(value: Any, what: str) -> str:
 
 
 def template_name(value: Any) -> str:
-    """`host`, `dir:/path/to/rootfs`, or the name of an added template."""
+    """Return the name of a template: `host`, `dir:/path/to/rootfs`, or an added one."""
     text = _text(value, "template")
     if text.startswith("dir:"):
         if not text[4:].startswith("/"):

@@ -113,7 +113,8 @@ def build_index(rules: Iterable[CompiledRule], kind: Kind) -> Index:
 
 
 def _without_check(rule: CompiledRule, name: str) -> CompiledRule:
-    """Whoever finds the rule by this field knows already that it matches."""
+    """Return the rule without the check of a field that it is found by: whoever finds it knows that
+    it matches."""
     return replace(rule, checks=tuple(check for check in rule.checks if check[0] != name))
 
 

@@ -82,7 +82,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, terms: Terms) -> Policy:
-        """Raise InvalidInput when an expression does not compile."""
+        """Compile the terms. Raises InvalidInput when an expression does not compile."""
         indexes = {}
         for kind in Kind:
             rules = [compile_rule(rule, kind) for rule in terms.rules if kind in rule.kinds]
@@ -134,7 +134,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def real_secrets(self) -> Mapping[str, SecretTerms]:
-        """Return those that some request can carry out."""
+        """Return the secrets that some request can carry out."""
         network, world = self.network or NetworkTerms(), self.terms.world
         return {
             name: secret
@@ -168,7 +168,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def _limited(self) -> frozenset[Kind]:
-        """Kinds that some limit counts."""
+        """Return the kinds of action that some limit counts."""
         return frozenset(k for rule in self.rules if rule.limit is not None for k in rule.kinds)
 
     @cached_property
@@ -375,7 +375,7 @@ def _has(hits: tuple[RuleHit, ...], verdict: Verdict) -> bool:
 
 
 def _once_approved(hits: tuple[RuleHit, ...], stage: Verdict) -> Verdict:
-    """Return a yes lifts the asking and nothing else."""
+    """Return the verdict after a yes, which lifts the asking and nothing else."""
     others = [hit.verdict for hit in hits if hit.verdict is not Verdict.ASK]
     if stage is not Verdict.ASK:
         others.append(stage)
@@ -385,7 +385,8 @@ def _once_approved(hits: tuple[RuleHit, ...], stage: Verdict) -> Verdict:
 def _of_world(
     stand_in: StandInTerms, subject: Subject, hits: tuple[RuleHit, ...], bucket: Bucket
 ) -> Decision:
-    """Nothing gets out, so the stage has nothing to say; rules have."""
+    """Decide on an action that a stand-in answers. Nothing gets out, so the stage has nothing to
+    say; rules have."""
     if stand_in.is_real(subject.action):
         usual, why = Verdict.ALLOW, "It reads, and reads are real there."
     else:

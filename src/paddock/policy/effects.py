@@ -97,7 +97,8 @@ class EffectOf(msgspec.Struct, frozen=True):
 
 
 def compile_effect(tool: Tool) -> EffectOf:
-    """Raise InvalidInput for a condition that is no expression over `args` and `context`."""
+    """Compile the effect of a tool. Raises InvalidInput for a condition that is no expression over
+    `args` and `context`."""
     if isinstance(tool.effect, Effect):
         return EffectOf(((tool.effect, True),))
     conditions: list[tuple[Effect, Expression | bool]] = []

@@ -128,7 +128,7 @@ class Scope:
         self.context: Context = cel().Context()
 
     def provide(self, expression: Expression) -> None:
-        """Hands over what the expression reads. Raises ExpressionError where it is too much."""
+        """Hand over what the expression reads. Raises ExpressionError where it is too much."""
         for root in expression.roots:
             if root not in self._given:
                 self._give(root)
@@ -156,7 +156,8 @@ class Scope:
 
 
 def compile_expression(source: str, allowed: frozenset[str]) -> Expression:
-    """Raise InvalidInput for what is no CEL, reads a name that is not there, or could run away."""
+    """Compile an expression. Raises InvalidInput for what is no CEL, reads a name that is not
+    there, or could run away."""
     if len(source) > MAX_SOURCE:
         raise InvalidInput(f"longer than {MAX_SOURCE} characters", hint="split it into two rules")
     tokens = _tokens(source)

@@ -20,7 +20,6 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration, parse_size, parse_written_duration
 from paddock.policy.fault_sets import FAULT_SETS
 from paddock.policy.fields import FIELDS
-from paddock.policy.globs import any_of
 from paddock.policy.problems import PolicyError, Problem, spell_path, suggest
 from paddock.policy.rules import (
     FAILURE_STATUS,
@@ -50,6 +49,7 @@ from paddock.policy.section import (
     whole_number,
 )
 from paddock.policy.subject import names_for
+from paddock.policy.tools import undeclared
 
 _MAX_FAULTS = 500
 _MAX_STEPS = 1000
@@ -131,11 +131,11 @@ class Strikes(msgspec.Struct, frozen=True):
 
 
 class FaultTerms(msgspec.Struct, frozen=True):
-    """One fault of the file. `words` are plain JSON: durations in seconds, sizes in bytes."""
+    """One fault of the file. `options` are plain JSON: durations in seconds, sizes in bytes."""
 
     id: str
     kinds: tuple[Kind, ...]
-    words: Mapping[str, Any]
+    options: Mapping[str, Any]
     match: Match
     unless: Match | None = None
     when: str | None = None
@@ -149,7 +149,7 @@ def plain_fault(fault: FaultTerms) -> dict[str, Any]:
         plain["unless"] = plain_match(fault.unless)
     if fault.when is not None:
         plain["when"] = fault.when
-    plain["fault"] = dict(fault.words)
+    plain["fault"] = dict(fault.options)
     usual = asdict(Strikes())
     for key, value in asdict(fault.strikes).items():
         if value != usual[key]:
@@ -214,7 +214,7 @@ def _single_fault(
     yield FaultTerms(
         id=entry["id"],
         kinds=kinds,
-        words=fault,
+        options=fault,
         match=_build_match(entry["match"], kinds, tools, cursor.at("match")),
         unless=build_unless(entry.get("unless"), kinds, cursor.at("unless")),
         when=when,
@@ -245,10 +245,8 @@ def _build_match(
     fields = {field: patterns for field, patterns in values.items() if field != "kind"}
     match = build_match(fields, kinds, cursor)
     if kinds == (Kind.TOOL,):
-        for pattern in match.get("name") or ():
-            if not any(map(any_of([pattern], ""), tools)):
-                hint = suggest(pattern, tools) if tools else "declare it under tools"
-                cursor.at("name").report(f"no tool {pattern!r} is declared", hint)
+        for message, hint in undeclared(match.get("name") or (), tools):
+            cursor.at("name").report(message, hint)
     return match
 
 

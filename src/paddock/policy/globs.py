@@ -84,7 +84,7 @@ def _combined(
 
 
 def _tree_root(pattern: str, separator: str) -> str | None:
-    """`/a/b` for `/a/b/**`, the commonest pattern, which needs no regular expression."""
+    """Return `/a/b` for `/a/b/**`, the commonest pattern, which needs no regular expression."""
     if not separator or not pattern.endswith(separator + "**"):
         return None
     root = pattern[: -len(separator) - 2]
@@ -102,8 +102,8 @@ def _expression(pattern: str, separator: str) -> Test:
 
 
 def _segments(parts: list[str], separator: str) -> str:
-    """Runs of segments between `**`. The first place where a run fits is as good as any later one,
-    because `**` takes whatever is left: hence `_first_match`."""
+    """Return an expression for runs of segments between `**`. The first place where a run fits is
+    as good as any later one, because `**` takes whatever is left: hence `_first_match`."""
     groups = itertools.count(1)
     inner = f"[^{separator}]"
     end = rf"(?={separator}|\Z)"
@@ -133,7 +133,7 @@ def _segment(part: str, inner: str, end: str, groups: Iterator[int]) -> str:
 
 
 def _first_match(expression: str, groups: Iterator[int]) -> str:
-    """An expression that is matched once and never tried again at a later place.
+    """Return an expression that is matched once and never tried again at a later place.
 
     That is what an atomic group means, `(?>...)`, which Python 3.11.2 gets wrong. A lookahead is
     not tried again either, so it finds the text, and a reference to its group consumes it.

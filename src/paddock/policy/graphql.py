@@ -45,7 +45,7 @@ class GraphqlEndpoint(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: Any) -> GraphqlEndpoint:
-        """Reads `api.example.com/graphql`. Raises InvalidInput."""
+        """Read `api.example.com/graphql`. Raises InvalidInput."""
         if not isinstance(text, str):
             raise InvalidInput(f"{text!r:.60} is no text", hint=_HINT)
         host, slash, path = text.partition("/")

@@ -64,8 +64,8 @@ def bound(value: Any, bounds: Bounds, error: type[Exception]) -> None:
 
 
 def _is_flat(value: dict[Any, Any]) -> bool:
-    """Return a few short texts and small numbers: what most arguments are, and nothing to walk
-    over."""
+    """Return whether it is a few short texts and small numbers: most arguments are, and need no
+    walk."""
     if len(value) > _FEW:
         return False
     for key, inner in value.items():

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import InvalidInput
-from paddock.model.hosts import HostPattern, canonical_host, is_address
+from paddock.model.hosts import HostPattern, bracketed, canonical_host, is_address
 from paddock.policy.graphql import GraphqlEndpoint
 from paddock.policy.problems import suggest
 from paddock.policy.section import (
@@ -66,11 +66,12 @@ class Destination(msgspec.Struct, frozen=True, order=True):
         return self.first_port <= port <= self.last_port
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host.host else str(self.host)
-        ports = str(self.first_port)
+        text = f"{bracketed(str(self.host))}:{self.first_port}"
         if self.last_port != self.first_port:
-            ports += f"-{self.last_port}"
-        return f"{host}:{ports}" + ("/tcp" if self.transport is Transport.TCP else "")
+            text += f"-{self.last_port}"
+        if self.transport is Transport.TCP:
+            text += "/tcp"
+        return text
 
 
 class NetworkTerms(msgspec.Struct, frozen=True, dict=True):
@@ -278,8 +279,7 @@ def _parse_address(value: Any) -> str:
     _check_address(address)
     if not port:
         return address
-    number = _parse_port(port, port)
-    return f"[{address}]:{number}" if ":" in address else f"{address}:{number}"
+    return f"{bracketed(address)}:{_parse_port(port, port)}"
 
 
 def _parse_range(value: Any) -> IpNetwork:

@@ -35,7 +35,7 @@ def _reading_order(problem: Problem) -> tuple[int, int, str]:
 
 
 def describe(name: str, problem: Problem) -> str:
-    """`paddock.yaml:3:5: rules[0]: what is wrong` and, below, what to write instead."""
+    """Return `paddock.yaml:3:5: rules[0]: what is wrong` and, below, what to write instead."""
     where = f"{name}:{problem.line}:{problem.column}"
     path = f"{problem.path}: " if problem.path else ""
     hint = f"\n  hint: {problem.hint}" if problem.hint else ""
@@ -43,7 +43,7 @@ def describe(name: str, problem: Problem) -> str:
 
 
 def spell_path(path: Iterable[str | int]) -> str:
-    """`("rules", 2, "match")` as `rules[2].match`."""
+    """Return `rules[2].match` for `("rules", 2, "match")`."""
     text = ""
     for part in path:
         if isinstance(part, int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paddock.model.action import Action, Effect, Kind
+from paddock.model.hosts import bracketed
 from paddock.policy.fields import host_of, port_of
 from paddock.policy.globs import any_of, is_literal
 from paddock.policy.network import Mode, NetworkTerms
@@ -11,7 +12,8 @@ NETWORK_KINDS = frozenset({Kind.HTTP, Kind.CONNECT, Kind.DNS, Kind.MODEL})
 
 
 def refusal(network: NetworkTerms, action: Action) -> str | None:
-    """Why the network of the file does not reach so far, if it does not. Raises Unmatchable."""
+    """Return why the network of the file does not reach so far, or None if it does. Raises
+    Unmatchable."""
     if network.mode is Mode.NONE:
         return "The network is off: the file says mode: none."
     host = host_of(action)
@@ -20,8 +22,7 @@ def refusal(network: NetworkTerms, action: Action) -> str | None:
     port = port_of(action)
     if network.covers(host, port) is not None:
         return None
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{port} is not in network.allow."
+    return f"{bracketed(host)}:{port} is not in network.allow."
 
 
 def usually_reversible(kind: Kind, effect: Effect) -> bool:

@@ -51,9 +51,9 @@ class Approvals(msgspec.Struct, frozen=True):
 
 
 class SandboxTerms(msgspec.Struct, frozen=True):
-    """The machine that the agent lives in. `words` is what the file says, `spec` what it means."""
+    """The machine of the agent. `options` is what the file says, `spec` what it means."""
 
-    words: Mapping[str, Any] = {}
+    options: Mapping[str, Any] = {}
     isolation: str = "container"
     spec: Spec = msgspec.field(default_factory=Spec)
 
@@ -90,8 +90,8 @@ def as_plain(terms: Terms) -> dict[str, Any]:
         "agent": terms.agent,
         "stage": terms.stage.value,
     }
-    if terms.sandbox.words:
-        plain["sandbox"] = dict(terms.sandbox.words)
+    if terms.sandbox.options:
+        plain["sandbox"] = dict(terms.sandbox.options)
     if terms.network is not None:
         plain["network"] = plain_network(terms.network)
     if terms.secrets:
@@ -171,7 +171,7 @@ def _build_file(
     together = reach(network, world)
     cursor.mistakes.extend(world_mistakes(together, world))
     cursor.mistakes.extend(secret_mistakes(together, secrets))
-    for name in secrets.keys() & sandbox.words.get("envs", {}).keys():
+    for name in secrets.keys() & sandbox.options.get("envs", {}).keys():
         message = "sandbox.envs has a variable of this name"
         cursor.at("secrets", name).report(message, "remove one of them")
     background = replay.get("beside")
@@ -193,17 +193,18 @@ def _build_file(
     )
 
 
-def _build_sandbox(cursor: Cursor, **words: Any) -> SandboxTerms:
-    """Build the sandbox; `words` has only what the file says, so that what is usual can change
+def _build_sandbox(cursor: Cursor, isolation: str | None = None, **options: Any) -> SandboxTerms:
+    """Build the sandbox. The terms have only what the file says, so that what is usual can change
     without changing digests."""
-    options = {key: value for key, value in words.items() if key != "isolation"}
     try:
         spec = Spec.parse(**options)
     except InvalidInput as error:
         part = error.message.split(":")[0].split(".")
         cursor.at(*part).report(error.message, error.hint)
         spec = Spec()
-    return SandboxTerms(words, words.get("isolation", "container"), spec)
+    if isolation is None:
+        return SandboxTerms(options, spec=spec)
+    return SandboxTerms({**options, "isolation": isolation}, isolation, spec)
 
 
 def _parse_version(value: Any) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
+from paddock.policy.globs import any_of
 from paddock.policy.problems import suggest
 from paddock.policy.rules import check_expression
 from paddock.policy.section import (
@@ -49,6 +51,14 @@ def plain_tool(tool: Tool) -> dict[str, Any]:
     if tool.is_reversible:
         plain["reversible"] = True
     return plain
+
+
+def undeclared(patterns: Iterable[str], tools: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield a message and a hint for each pattern that matches no declared tool."""
+    for pattern in patterns:
+        if not any(map(any_of([pattern], ""), tools)):
+            hint = suggest(pattern, tools) if tools else "declare it under tools"
+            yield f"no tool {pattern!r} is declared", hint
 
 
 def _build_tool(

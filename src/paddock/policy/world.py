@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
-from paddock.model.hosts import HostPattern
+from paddock.model.hosts import HostPattern, bracketed
 from paddock.policy.globs import any_of
 from paddock.policy.network import Destination, Mode, NetworkTerms, Transport, parse_destination
 from paddock.policy.problems import closest, suggest
@@ -281,8 +281,7 @@ def _split_port(text: str) -> tuple[str, int | None]:
 
 def _canonical_place(text: str) -> str:
     host, port = _split_port(text)
-    shown = f"[{host}]" if ":" in host else host
-    return shown if port is None else f"{shown}:{port}"
+    return bracketed(host) if port is None else f"{bracketed(host)}:{port}"
 
 
 def _check_apart(stand_in: StandInTerms, others: Sequence[StandInTerms]) -> None:

@@ -86,5 +86,5 @@ def _volume_bytes(home: Home, volumes: Iterable[str]) -> int:
     from paddock.doors.machine.engine import Engine
 
     engine = Engine.current()
-    layers = engine.call(engine.driver()).link.layers
+    layers = engine.call(engine.driver()).layers
     return sum(layers.used_bytes(name) for name in names)

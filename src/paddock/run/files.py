@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
 from paddock.fence.offload import offload
 from paddock.fence.processes.open_files import held_files, shared_maps
+from paddock.fence.uids import LAYER_OWNER
 from paddock.journal.log import Covered, RunLog
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.events import FilesNotRecorded, FilesRecorded, Record

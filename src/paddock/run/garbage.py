@@ -84,16 +84,16 @@ def _in_layers(home: Home, is_removing: bool) -> Garbage:
         for directory, lease in abandoned(home):
             locks.callback(os.close, lease)
             names |= _layers_of(directory)
-        link = engine.call(engine.driver()).link
+        driver = engine.call(engine.driver())
         locks.enter_context(home.lock("volumes"))
-        orphans = _orphans(home, link.layers)
-        names.update(orphans, unneeded_copies(home, link.layers) if is_free else ())
-        size = sum(_own_bytes(link.layers, name) for name in names)
+        orphans = _orphans(home, driver.layers)
+        names.update(orphans, unneeded_copies(home, driver.layers) if is_free else ())
+        size = sum(_own_bytes(driver.layers, name) for name in names)
         for name in orphans if is_removing else ():
-            link.layers.destroy(name)
+            driver.layers.destroy(name)
     if is_removing:
-        engine.call(link.ask("sweep"))
-        link.layers.trim()
+        engine.call(driver.sweep())
+        driver.layers.trim()
     return Garbage("layers", size, len(names))
 
 

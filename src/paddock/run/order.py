@@ -94,7 +94,7 @@ def order_of(
 
         for one in policy.terms.vary:
             vary_of(one)  # a mistake is said now, not at a replay
-    said = policy.sandbox.words.get("timeout")
+    said = policy.sandbox.options.get("timeout")
     limit = timeout if timeout is not None else said
     return Order(
         command=tuple(command),

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from paddock.doors.machine.actions import Opening
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
 from paddock.doors.machine.processes import Running, Start
 from paddock.doors.machine.records import command_record
+from paddock.doors.machine.sandbox_gate import Opening
 from paddock.doors.machine.sandboxes import create_box
 from paddock.doors.machine.sources import BoxSources
 from paddock.doors.terms import terms_of
@@ -151,7 +151,7 @@ class RunMode:
 
     async def begin(self, run: ActiveRun) -> None:
         """Prepare the sandbox before the agent starts."""
-        core = FileCore(run.box)
+        core = FileCore(run.box.guest)
         for path, content in self._files.items():
             await core.write(path, content)
 
@@ -227,7 +227,7 @@ class RunSession:
     def _spec(self, surroundings: Surroundings) -> Spec:
         order, mode = self._order, self._mode
         policy = mode.sandbox_policy or order.policy
-        of_file = policy.sandbox.words
+        of_file = policy.sandbox.options
         options = {
             "mounts": [*(of_file.get("mounts") or ()), *surroundings.mount_words()],
             "envs": {
@@ -274,7 +274,7 @@ class RunSession:
             self._watch.told(record)
 
     async def _run_in(self, box: Box, surroundings: Surroundings) -> FinishedRun:
-        gate, mode = box.passage.gate, self._mode
+        gate, mode = box.actions.gate, self._mode
         root = box.sandbox_id if mode.lineage is None else mode.lineage.root or box.sandbox_id
         keyed = run_keyed(self._engine.home, box.sandbox_id, root)
         configured = await offload(configured_of, self._order, box, surroundings, keyed)
@@ -334,7 +334,7 @@ class RunSession:
         }
 
         async def live(action: Action) -> Done:
-            running = await Running.start(box, start, deliver, is_binary=True)
+            running = await Running.start(box.guest, start, deliver, is_binary=True)
             self._running = running
             if order.stdin is not None:
                 running.feed(order.stdin)
@@ -345,7 +345,7 @@ class RunSession:
                 raise
             return Done(value=result, record=command_record(result))
 
-        result: CommandResult = await box.passage.command(start.argv, start.cwd, live)
+        result: CommandResult = await box.actions.command(start.argv, start.cwd, live)
         return result
 
     def stop(self, reason: str = LEFT_RECORD) -> None:

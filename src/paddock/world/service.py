@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any, ClassVar, Protocol
 
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.context import Context
 
 Scope = MutableMapping[str, Any]
@@ -88,7 +88,7 @@ class Service:
         """Return a digest of what is not in the store."""
         return ""
 
-    def extra_changes(self) -> list[Change]:
+    def extra_changes(self) -> list[DocumentChange]:
         """Return what changed since the beginning, of what is not in the store."""
         return []
 

@@ -1,4 +1,4 @@
-"""A document made ready to answer: its schemas, routes and resources, worked out once."""
+"""A document made ready to answer: its schemas, routes and resources, analysed once."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock_services.openapi.document import Document
-from paddock_services.openapi.fit import Fitter, Source
+from paddock_services.openapi.generation import MISSING, Source, ValueFitter
 from paddock_services.openapi.resources import Resources
-from paddock_services.openapi.routes import Operation, Response, Routes, is_json
-from paddock_services.openapi.shape import Node, Shapes
+from paddock_services.openapi.routes import Response, Routes, is_json
+from paddock_services.openapi.schemas import Schemas
 
 GUESS = "x-paddock-guess"
+NO_BODY = frozenset({204, 304})
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer before it is bytes."""
+    """An answer before it is encoded."""
 
     status: int
     body: Any = None
@@ -26,73 +27,57 @@ class Answer(msgspec.Struct, frozen=True):
     media_type: str | None = "application/json"  # None: there is no body
 
 
-class Api:
-    """What a document describes."""
+class OpenApiDescription:
+    """An analysed document."""
 
     def __init__(self, root: Mapping[str, Any] | Document) -> None:
         self.document = root if isinstance(root, Document) else Document(root)
-        self.shapes = Shapes(self.document)
-        self.fitter = Fitter(self.shapes)
+        self.schemas = Schemas(self.document)
+        self.fitter = ValueFitter(self.schemas)
         self.checker = self.fitter.checker
         try:
             self.routes = Routes(self.document)
-            self.resources = Resources(self.routes, self.shapes)
+            self.resources = Resources(self.routes, self.schemas)
         except (AttributeError, TypeError, KeyError) as error:
             raise InvalidInput(f"it is malformed: {error}") from error
         components = self.document.mapping(self.document.root.get("components"))
-        self.schemes = self.document.mapping(components.get("securitySchemes"))
-        self._check_security()
+        self.security_schemes = self.document.mapping(components.get("securitySchemes"))
+        self._check_security_schemes()
 
-    def _check_security(self) -> None:
+    def _check_security_schemes(self) -> None:
         for route in self.routes.all:
             for operation in route.operations.values():
-                for name in (name for one in operation.security for name in one):
-                    if name not in self.schemes:
-                        raise InvalidInput(f"its security scheme {name!r} is not there")
+                for requirement in operation.security:
+                    for name in requirement:
+                        if name not in self.security_schemes:
+                            raise InvalidInput(f"its security scheme {name!r} is not there")
 
-    def shaped(
-        self, status: int, response: Response, given: Any, source: Source, **headers: str
+    def shaped_answer(
+        self, status: int, response: Response, content: Any, source: Source, **headers: str
     ) -> Answer:
-        """An answer of the response's shape around what is given."""
-        media = response.media_type
-        if media is None or status in (204, 304):
+        """Return an answer in the shape of the response, with the content as far as it fits."""
+        media_type, node = response.media_type, response.node
+        if media_type is None or status in NO_BODY:
             return Answer(status, None, headers, None)
-        node = response.node
-        if not is_json(media):
-            return Answer(status, self._raw(node, given, source), headers, media)
-        media = "application/json" if "*" in media else media
-        body = given if node is None else self.fitter.fit(node, given, source)
-        return Answer(status, body, headers, media)
-
-    def _raw(self, node: Node | None, given: Any, source: Source) -> str:
-        """A body that is not JSON can only be a text."""
-        if isinstance(given, str):
-            return given
-        made = self.fitter.fit(node, source=source) if node is not None else ""
-        return made if isinstance(made, str) else ""
+        if is_json(media_type):
+            body = content if node is None else self.fitter.fit(node, content, source)
+            media_type = "application/json" if "*" in media_type else media_type
+            return Answer(status, body, headers, media_type)
+        text = content  # a body that is not JSON can only be a text
+        if not isinstance(text, str) and node is not None:
+            text = self.fitter.fit(node, source=source)
+        return Answer(status, text if isinstance(text, str) else "", headers, media_type)
 
 
 def example_of(response: Response) -> Any:
-    """The example that a response has of its own. Else None."""
-    said = response.content.get(response.media_type or "")
-    if not isinstance(said, Mapping):
-        return None
-    if "example" in said:
-        return said["example"]
-    examples = said.get("examples")
-    for one in examples.values() if isinstance(examples, Mapping) else ():
-        if isinstance(one, Mapping) and "value" in one:
-            return one["value"]
-    return None
-
-
-def accepts(operation: Operation, media_type: str) -> str | None:
-    """The media type of the document that this one is. None: it is not taken."""
-    name = media_type.split(";", 1)[0].strip().lower()
-    for known in operation.body:
-        plain = known.split(";", 1)[0].strip().lower()
-        if plain in (name, "*/*") or (is_json(plain) and is_json(name)):
-            return known
-        if plain.endswith("/*") and name.startswith(plain[:-1]):
-            return known
-    return None
+    """Return the example of a response, or MISSING."""
+    content = response.content.get(response.media_type or "")
+    if not isinstance(content, Mapping):
+        return MISSING
+    if content.get("example") is not None:
+        return content["example"]
+    examples = content.get("examples")
+    for example in examples.values() if isinstance(examples, Mapping) else ():
+        if isinstance(example, Mapping) and example.get("value") is not None:
+            return example["value"]
+    return MISSING

@@ -1,4 +1,4 @@
-"""An OpenAPI document as data: read within bounds, with references that stay inside it."""
+"""An OpenAPI document as data, read within bounds. All references stay inside it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from urllib.parse import unquote
 from paddock.model.errors import InvalidInput
 
 MAX_BYTES = 48 << 20  # the largest public documents have about 12 MB
-MAX_NODES = 1_500_000  # counted as if nothing were shared: YAML aliases can multiply
+MAX_NODES = 1_500_000  # each YAML alias counts in full: they can multiply
 MAX_DEPTH = 200
-_MAX_HOPS = 32  # from reference to reference
-_DATA = frozenset({"example", "examples", "default", "enum", "const"})  # a "$ref" there is a value
+_MAX_REFERENCES = 32  # in a chain
+# Keys whose content is data, in which a "$ref" means nothing.
+_DATA = frozenset({"example", "examples", "default", "enum", "const"})
 
 
 class Document:
-    """A document that was checked: version, bounds, and that each reference leads somewhere."""
+    """A checked document: its version is known and each reference leads somewhere."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         version = str(root.get("openapi", ""))
         if not version.startswith(("3.0", "3.1", "3.2")):
-            found = version or ("swagger " + str(root.get("swagger", "none")))
-            raise InvalidInput(f"it is no OpenAPI 3 document (openapi: {found})")
+            version = version or f"swagger {root.get('swagger', 'none')}"
+            raise InvalidInput(f"it is no OpenAPI 3 document (openapi: {version})")
         if not isinstance(root.get("paths", {}), Mapping):
             raise InvalidInput("its paths are no mapping")
         for pointer in _references(root):
             self.at(pointer)
 
     def at(self, pointer: str) -> Any:
-        """What a local reference leads to. Raises InvalidInput."""
+        """Return the target of a local reference. Raises InvalidInput."""
         if not pointer.startswith("#"):
             raise InvalidInput(
                 f"it refers to {pointer!r}, outside of itself",
@@ -44,21 +45,21 @@ class Document:
         return node
 
     def follow(self, node: Any) -> Any:
-        """The node, or what it refers to in the end."""
-        for _ in range(_MAX_HOPS):
+        """Return the node, or the target of its references; a circle gives an empty mapping."""
+        for _ in range(_MAX_REFERENCES):
             if not (isinstance(node, Mapping) and isinstance(node.get("$ref"), str)):
                 return node
             node = self.at(node["$ref"])
-        return {}  # references in a circle say nothing
+        return {}
 
     def mapping(self, node: Any) -> Mapping[str, Any]:
-        """The same, for what should be a mapping."""
-        found = self.follow(node)
-        return found if isinstance(found, Mapping) else {}
+        """Follow references; anything else than a mapping becomes an empty one."""
+        target = self.follow(node)
+        return target if isinstance(target, Mapping) else {}
 
 
 def load(path: Path) -> Document:
-    """Reads JSON or YAML. Raises InvalidInput."""
+    """Read a document in JSON or YAML. Raises InvalidInput."""
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
@@ -71,20 +72,20 @@ def load(path: Path) -> Document:
 
 
 def parse(raw: bytes) -> Mapping[str, Any]:
-    """The text as data, with text for all keys. Raises InvalidInput."""
+    """Parse a document; all keys become text. Raises InvalidInput."""
     if len(raw) > MAX_BYTES:
         raise InvalidInput(f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
         text = raw.decode("utf-8-sig")
         data = json.loads(text) if text.lstrip().startswith("{") else _yaml(text)
-        found = _plain(data, _Budget(MAX_NODES), 0)
+        document = _plain(data, _Budget(MAX_NODES), 0)
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidInput):
             raise
         raise InvalidInput(f"it cannot be read: {str(error) or type(error).__name__}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise InvalidInput("it is no mapping")
-    return found
+    return document
 
 
 class _Budget:
@@ -96,7 +97,7 @@ def _yaml(text: str) -> Any:
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    # Dates stay text, as in JSON: schemas speak of strings.
+    # Dates stay text, as in JSON, because the schemas expect strings.
     resolvers = {
         first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:timestamp"]
         for first, pairs in base.yaml_implicit_resolvers.items()
@@ -128,18 +129,18 @@ def _key(key: object) -> str:
 
 
 def _references(root: Any) -> Iterator[str]:
-    waiting: list[tuple[Any, bool]] = [(root, False)]
-    while waiting:
-        node, is_names = waiting.pop()
+    pending: list[tuple[Any, bool]] = [(root, False)]
+    while pending:
+        node, has_names_as_keys = pending.pop()
         if isinstance(node, list):
-            waiting += [(each, False) for each in node]
+            pending += [(each, False) for each in node]
         elif isinstance(node, Mapping):
             if isinstance(node.get("$ref"), str):
                 yield node["$ref"]
-            waiting += [
+            pending += [
                 (value, key in ("properties", "schemas", "patternProperties"))
                 for key, value in node.items()
-                if is_names or key not in _DATA
+                if has_names_as_keys or key not in _DATA
             ]
 
 

@@ -1,4 +1,4 @@
-"""What is around the records of an answer: `{data: [...], has_more: false}`, `{pet: {...}}`."""
+"""The wrapping of records in an answer: `{data: [...], has_more: false}`, `{pet: {...}}`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 import msgspec
 
-from paddock_services.openapi.shape import Node, Shape, Shapes
+from paddock_services.openapi.schemas import FlatSchema, SchemaNode, Schemas
 
 _LISTS = (
     "data", "items", "results", "records", "values", "value", "entries", "content", "rows", "list",
     "objects", "elements", "resources", "members", "_embedded",
 )  # fmt: skip
-_ONES = ("data", "item", "result", "record", "value", "attributes", "resource")
+_RECORDS = ("data", "item", "result", "record", "value", "attributes", "resource")
 _META = ("meta", "metadata", "pagination", "paging", "page", "page_info", "pageinfo", "links",
          "_links", "response_metadata", "cursors")  # fmt: skip
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Where in a body the record or the records are: names from the outside in."""
+    """The place of the record or the records in a body: names from the outside in."""
 
     path: tuple[str, ...]
-    node: Node  # of one record
+    node: SchemaNode  # of one record
 
     def unwrap(self, body: Any) -> Any:
         for name in self.path:
@@ -30,7 +30,7 @@ class Envelope(msgspec.Struct, frozen=True):
         return body
 
     def wrap(self, content: Any, around: Mapping[str, Any] | None = None) -> Any:
-        """The content in its place; `around` is what else the outermost object has."""
+        """Return the content in its place; `around` has more properties of the outermost object."""
         if not self.path:
             return content
         for name in reversed(self.path[1:]):
@@ -38,8 +38,8 @@ class Envelope(msgspec.Struct, frozen=True):
         return {**(around or {}), self.path[0]: content}
 
 
-class Page(msgspec.Struct, frozen=True):
-    """What an envelope may tell about the page that it carries."""
+class ListPage(msgspec.Struct, frozen=True):
+    """The facts about a page that an envelope may state."""
 
     count: int
     total: int
@@ -55,7 +55,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def plain(name: str) -> str:
-    """A name for comparing: `pet_id`, `petId` and `pet-id` are one."""
+    """Return a name for comparisons, equal for `pet_id`, `petId` and `pet-id`."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
@@ -67,60 +67,66 @@ def singular(noun: str) -> str:
     return noun[:-1] if noun.endswith("s") and not noun.endswith("ss") else noun
 
 
-def find_list(shapes: Shapes, node: Node | None, noun: str) -> Envelope | None:
-    """Where an answer has its list of records. None: it has none."""
+def find_list(schemas: Schemas, node: SchemaNode | None, noun: str) -> Envelope | None:
+    """Find the list of records in an answer, if there is one."""
     if node is None:
         return None
-    shape = _object_or_list(shapes, node)
-    if shape.main_type == "array":
-        return Envelope((), shape.items)
-    names = {plain(name): name for name in shape.properties}
+    schema = _object_or_list(schemas, node)
+    if schema.main_type == "array":
+        return Envelope((), schema.items)
+    names = {plain(name): name for name in schema.properties}
     wanted = (plain(noun), *(plain(name) for name in _LISTS))
-    for name in (names[one] for one in wanted if one in names):
-        found = _inner_list(shapes, shape.properties[name], name, noun)
-        if found is not None:
-            return found
-    lists = [name for name in shape.properties if _is_list_of_objects(shapes, shape, name)]
-    if len(lists) == 1 and _is_about_pages(shape):
-        return Envelope((lists[0],), shapes.of(shape.properties[lists[0]]).items)
+    for name in (names[each] for each in wanted if each in names):
+        envelope = _inner_list(schemas, schema.properties[name], name, noun)
+        if envelope is not None:
+            return envelope
+    lists = [name for name in schema.properties if _is_list_of_objects(schemas, schema, name)]
+    if len(lists) == 1 and _has_page_fields(schema):
+        return Envelope((lists[0],), schemas.of(schema.properties[lists[0]]).items)
     return None
 
 
-def find_one(shapes: Shapes, node: Node | None, noun: str, known: Node | None = None) -> Envelope:
-    """Where a body has its record: as it is, or below a property."""
-    shape = shapes.of(node) if node is not None else Shape()
-    names = {plain(name): name for name in shape.properties}
-    if "id" in names or (known is not None and is_same(shapes, node, known)):
+def find_record(
+    schemas: Schemas, node: SchemaNode | None, noun: str, known: SchemaNode | None = None
+) -> Envelope:
+    """Find the record in a body: the body itself, or a property of it."""
+    schema = schemas.of(node) if node is not None else FlatSchema()
+    names = {plain(name): name for name in schema.properties}
+    if "id" in names or (known is not None and is_same(schemas, node, known)):
         return Envelope((), node)
-    wanted = (plain(singular(noun)), *_ONES)
-    for name in (names[one] for one in wanted if one in names):
-        inner = shape.properties[name]
-        if _is_record(shapes, inner, known) and len(shape.required) <= 3:
+    wanted = (plain(singular(noun)), *_RECORDS)
+    for name in (names[each] for each in wanted if each in names):
+        inner = schema.properties[name]
+        if _is_record(schemas, inner, known) and len(schema.required) <= 3:
             return Envelope((name,), inner)
     return Envelope((), node if node is not None else True)
 
 
-def is_same(shapes: Shapes, one: Node | None, two: Node | None) -> bool:
-    """Whether two schemas are the same component of the document."""
-    if one is None or two is None:
+def is_same(schemas: Schemas, first: SchemaNode | None, second: SchemaNode | None) -> bool:
+    """Return whether two schemas are the same component of the document."""
+    if first is None or second is None:
         return False
-    return one is two or bool(shapes.of(one).names & shapes.of(two).names)
+    if first is second:
+        return True
+    return bool(schemas.of(first).components & schemas.of(second).components)
 
 
-def around(shapes: Shapes, node: Node | None, page: Page, depth: int = 0) -> dict[str, Any]:
-    """What the envelope's own properties say about the page."""
+def page_fields(
+    schemas: Schemas, node: SchemaNode | None, page: ListPage, depth: int = 0
+) -> dict[str, Any]:
+    """Return the envelope's properties that describe the page."""
     if node is None or depth > 2:
         return {}
-    said: dict[str, Any] = {}
-    for name, inner in shapes.of(node).properties.items():
-        shape = shapes.of(inner)
-        if plain(name) in _META_PLAIN and shape.main_type == "object":
-            said[name] = around(shapes, inner, page, depth + 1)
+    fields: dict[str, Any] = {}
+    for name, inner in schemas.of(node).properties.items():
+        schema = schemas.of(inner)
+        if plain(name) in _META_PLAIN and schema.main_type == "object":
+            fields[name] = page_fields(schemas, inner, page, depth + 1)
             continue
-        value = _told(plain(name), shape, page)
-        if value is not None or (plain(name) in _NEXT and shape.allows("null")):
-            said[name] = value
-    return said
+        value = _page_field(plain(name), schema, page)
+        if value is not None or (plain(name) in _NEXT and schema.allows_type("null")):
+            fields[name] = value
+    return fields
 
 
 _META_PLAIN = frozenset(plain(name) for name in _META)
@@ -135,18 +141,18 @@ _NEXT = {"next", "nextcursor", "nextpagetoken", "nexttoken", "cursor", "nextpage
          "endcursor", "continuationtoken", "nextlink", "nexturl", "nextmarker"}  # fmt: skip
 
 
-def _told(name: str, shape: Shape, page: Page) -> Any:
-    if shape.main_type in ("integer", "number"):
+def _page_field(name: str, schema: FlatSchema, page: ListPage) -> Any:
+    if schema.main_type in ("integer", "number"):
         return _number(name, page)
-    if name in _MORE and shape.main_type == "boolean":
+    if name in _MORE and schema.main_type == "boolean":
         return page.has_more
-    if name in _NEXT and shape.main_type == "string" and page.has_more:
-        is_url = shape.words.get("format") in ("uri", "url") or name.endswith(("link", "url"))
+    if name in _NEXT and schema.main_type == "string" and page.has_more:
+        is_url = schema.keywords.get("format") in ("uri", "url") or name.endswith(("link", "url"))
         return page.next_url if is_url or name == "next" else page.next_cursor
     return None
 
 
-def _number(name: str, page: Page) -> int | None:
+def _number(name: str, page: ListPage) -> int | None:
     if name in _TOTAL:
         return page.total
     if name in _COUNT:
@@ -160,40 +166,40 @@ def _number(name: str, page: Page) -> int | None:
     return page.offset if name in ("offset", "skip", "start") else None
 
 
-def _object_or_list(shapes: Shapes, node: Node) -> Shape:
-    """Where there is a choice, the branch that is a list."""
-    shape = shapes.of(node)
-    for choice in shape.choices:
+def _object_or_list(schemas: Schemas, node: SchemaNode) -> FlatSchema:
+    """Return the schema, or the branch of its choices that is a list."""
+    schema = schemas.of(node)
+    for choice in schema.choices:
         for branch in choice.nodes:
-            if shapes.of(branch).main_type == "array":
-                return shapes.of(branch)
-    return shape
+            if schemas.of(branch).main_type == "array":
+                return schemas.of(branch)
+    return schema
 
 
-def _inner_list(shapes: Shapes, node: Node, name: str, noun: str) -> Envelope | None:
-    shape = shapes.of(node)
-    if shape.main_type == "array":
-        return Envelope((name,), shape.items)
-    names = {plain(inner): inner for inner in shape.properties}
-    for one in (plain(noun), "items", "data"):
-        if one in names and shapes.of(shape.properties[names[one]]).main_type == "array":
-            items = shapes.of(shape.properties[names[one]]).items
-            return Envelope((name, names[one]), items)
+def _inner_list(schemas: Schemas, node: SchemaNode, name: str, noun: str) -> Envelope | None:
+    schema = schemas.of(node)
+    if schema.main_type == "array":
+        return Envelope((name,), schema.items)
+    names = {plain(inner): inner for inner in schema.properties}
+    for each in (plain(noun), "items", "data"):
+        inner = schemas.of(schema.properties[names[each]]) if each in names else None
+        if inner is not None and inner.main_type == "array":
+            return Envelope((name, names[each]), inner.items)
     return None
 
 
-def _is_list_of_objects(shapes: Shapes, shape: Shape, name: str) -> bool:
-    inner = shapes.of(shape.properties[name])
-    return inner.main_type == "array" and shapes.of(inner.items).main_type == "object"
+def _is_list_of_objects(schemas: Schemas, schema: FlatSchema, name: str) -> bool:
+    inner = schemas.of(schema.properties[name])
+    return inner.main_type == "array" and schemas.of(inner.items).main_type == "object"
 
 
-def _is_about_pages(shape: Shape) -> bool:
-    names = {plain(name) for name in shape.properties}
+def _has_page_fields(schema: FlatSchema) -> bool:
+    names = {plain(name) for name in schema.properties}
     return bool(names & (_TOTAL | _COUNT | _MORE | _NEXT | _META_PLAIN | _PAGE | _LIMIT))
 
 
-def _is_record(shapes: Shapes, node: Node, known: Node | None) -> bool:
-    shape = shapes.of(node)
-    if shape.main_type != "object":
+def _is_record(schemas: Schemas, node: SchemaNode, known: SchemaNode | None) -> bool:
+    schema = schemas.of(node)
+    if schema.main_type != "object":
         return False
-    return known is None or is_same(shapes, node, known) or bool(shape.properties)
+    return known is None or is_same(schemas, node, known) or bool(schema.properties)

@@ -1,4 +1,4 @@
-"""The operations of a document, and which of them a request means."""
+"""The operations of a document, and finding the one that a request is for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock_services.openapi.document import Document
-from paddock_services.openapi.shape import Node
+from paddock_services.openapi.schemas import SchemaNode
 
 METHODS = ("GET", "PUT", "POST", "DELETE", "OPTIONS", "HEAD", "PATCH", "TRACE")
 _MAX_SEGMENTS = 64
@@ -20,15 +20,15 @@ class Parameter(msgspec.Struct, frozen=True):
     """One parameter of a request."""
 
     name: str
-    place: str  # path, query, header, cookie
-    node: Node
+    location: str  # path, query, header, cookie
+    node: SchemaNode
     is_required: bool = False
     style: str = ""
     is_exploded: bool = True
 
 
 class Response(msgspec.Struct, frozen=True):
-    """One answer that an operation may give."""
+    """One answer that an operation declares."""
 
     status: str  # "201", "4XX", "default"
     content: Mapping[str, Any] = {}
@@ -36,14 +36,14 @@ class Response(msgspec.Struct, frozen=True):
 
     @property
     def media_type(self) -> str | None:
-        """That of the body; JSON where there is a choice. None: there is no body."""
+        """The media type of the body, JSON if possible; None without a body."""
         for name in self.content:
             if is_json(name):
                 return name
         return next(iter(self.content), None)
 
     @property
-    def node(self) -> Node | None:
+    def node(self) -> SchemaNode | None:
         media = self.media_type
         if media is None or not isinstance(self.content[media], Mapping):
             return None
@@ -54,31 +54,33 @@ class Operation(msgspec.Struct, frozen=True):
     """One method of one path."""
 
     method: str
-    route: Route
+    route: PathRoute
     parameters: tuple[Parameter, ...]
-    body: Mapping[str, Any]  # media types and what they carry
+    body: Mapping[str, Any]  # by media type
     is_body_required: bool
     responses: tuple[Response, ...]
     security: tuple[Mapping[str, Any], ...]
 
-    def body_node(self, media_type: str = "") -> Node | None:
-        """The schema of the request's body, in this media type or the first that is JSON."""
+    def body_node(self, media_type: str = "") -> SchemaNode | None:
+        """Return the schema of the request's body, in this media type or the first that is JSON."""
         for name in (media_type, *self.body):
             if name in self.body and (name == media_type or is_json(name)):
-                found = self.body[name]
-                return found.get("schema") if isinstance(found, Mapping) else None
+                content = self.body[name]
+                return content.get("schema") if isinstance(content, Mapping) else None
         first = next(iter(self.body.values()), None)
         return first.get("schema") if isinstance(first, Mapping) else None
 
     def response(self, status: int) -> Response | None:
-        """What is said about a status: by number, by class, by default."""
-        wanted = (str(status), f"{status // 100}XX", "default")
-        known = {one.status.upper(): one for one in self.responses}
-        return next((known[name.upper()] for name in wanted if name.upper() in known), None)
+        """Return the response for a status: by number, by class, or the default."""
+        declared = {response.status.upper(): response for response in self.responses}
+        for name in (str(status), f"{status // 100}XX", "DEFAULT"):
+            if name in declared:
+                return declared[name]
+        return None
 
     def success(self, *preferred: int) -> tuple[int, Response]:
-        """The status of a good answer, and its shape."""
-        known = {one.status.upper(): one for one in self.responses}
+        """Return the status of a successful answer, and its response."""
+        known = {response.status.upper(): response for response in self.responses}
         for status in preferred:
             if str(status) in known:
                 return status, known[str(status)]
@@ -89,7 +91,7 @@ class Operation(msgspec.Struct, frozen=True):
         return status, known.get("2XX") or known.get("DEFAULT") or Response(str(status))
 
 
-class Route(msgspec.Struct, frozen=True):
+class PathRoute(msgspec.Struct, frozen=True):
     """One path template."""
 
     template: str
@@ -99,7 +101,7 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the parameters, in order."""
+        """The names of the parameters, in order."""
         return tuple(name for part in self.segments for _, name in _pieces(part) if name)
 
     @property
@@ -111,15 +113,15 @@ class Route(msgspec.Struct, frozen=True):
             return None
         values: dict[str, str] = {}
         for segment, part in zip(self.segments, parts, strict=True):
-            found = _match(segment, part)
-            if found is None:
+            matched = _match(segment, part)
+            if matched is None:
                 return None
-            values |= found
+            values |= matched
         return values
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """The more literal a path is, and the earlier, the sooner it is tried."""
+        """A sort key: the more literal a path is, and the earlier, the sooner it is tried."""
         return tuple(0 if "{" not in part else 1 + is_parameter(part) for part in self.segments)
 
 
@@ -129,12 +131,12 @@ class Routes:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.all = [_route(document, path, item) for path, item in _paths(document)]
-        self._by_length: dict[int, list[Route]] = {}
-        for route in sorted(self.all, key=lambda one: one.rank):
+        self._by_length: dict[int, list[PathRoute]] = {}
+        for route in sorted(self.all, key=lambda route: route.rank):
             self._by_length.setdefault(len(route.segments), []).append(route)
 
-    def find(self, path: str) -> tuple[Route, dict[str, str]] | None:
-        """The route that a raw path (still percent-encoded) means, and its parameters."""
+    def find(self, path: str) -> tuple[PathRoute, dict[str, str]] | None:
+        """Find the route of a percent-encoded path, and the values of its parameters."""
         raw = path.split("?", 1)[0].strip("/")
         parts = tuple(unquote(part) for part in raw.split("/")) if raw else ()
         if len(parts) > _MAX_SEGMENTS:
@@ -163,10 +165,10 @@ def _paths(document: Document) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield path, document.mapping(item)
 
 
-def _route(document: Document, path: str, item: Mapping[str, Any]) -> Route:
+def _route(document: Document, path: str, item: Mapping[str, Any]) -> PathRoute:
     segments = tuple(part for part in path.strip("/").split("/") if part)
     servers = item.get("servers") or document.root.get("servers") or [{"url": "/"}]
-    route = Route(path, segments, _bases(servers))
+    route = PathRoute(path, segments, _bases(servers))
     for method in METHODS:
         operation = item.get(method.lower())
         if isinstance(operation, Mapping):
@@ -175,7 +177,7 @@ def _route(document: Document, path: str, item: Mapping[str, Any]) -> Route:
 
 
 def _bases(servers: Any) -> tuple[tuple[str, ...], ...]:
-    found = []
+    bases = []
     for server in servers if isinstance(servers, list) else ():
         if not isinstance(server, Mapping):
             continue
@@ -183,50 +185,55 @@ def _bases(servers: Any) -> tuple[tuple[str, ...], ...]:
         for name, variable in (server.get("variables") or {}).items():
             url = url.replace("{" + name + "}", str(variable.get("default", "")))
         path = urlsplit(url).path if "://" in url else url
-        found.append(tuple(part for part in path.split("/") if part))
-    return tuple(dict.fromkeys(found)) or ((),)
+        bases.append(tuple(part for part in path.split("/") if part))
+    return tuple(dict.fromkeys(bases)) or ((),)
 
 
 def _operation(
-    document: Document, route: Route, method: str, item: Mapping[str, Any], said: Mapping[str, Any]
+    document: Document,
+    route: PathRoute,
+    method: str,
+    item: Mapping[str, Any],
+    operation: Mapping[str, Any],
 ) -> Operation:
-    body = document.mapping(said.get("requestBody"))
-    security = said.get("security", document.root.get("security"))
+    body = document.mapping(operation.get("requestBody"))
+    security = operation.get("security", document.root.get("security"))
     if security is not None and not isinstance(security, list):
         raise InvalidInput(f"the security of {method} {route.template} is no list")
     return Operation(
         method,
         route,
-        _parameters(document, item, said),
+        _parameters(document, item, operation),
         _content(document, body.get("content")),
         body.get("required") is True,
-        tuple(_responses(document, said)),
-        tuple(one for one in security or () if isinstance(one, Mapping)),
+        tuple(_responses(document, operation)),
+        tuple(each for each in security or () if isinstance(each, Mapping)),
     )
 
 
 def _parameters(
-    document: Document, item: Mapping[str, Any], said: Mapping[str, Any]
+    document: Document, item: Mapping[str, Any], operation: Mapping[str, Any]
 ) -> tuple[Parameter, ...]:
-    found: dict[tuple[str, str], Parameter] = {}
-    for one in (*(item.get("parameters") or ()), *(said.get("parameters") or ())):
-        node = document.mapping(one)
-        name, place = str(node.get("name", "")), str(node.get("in", ""))
+    parameters: dict[tuple[str, str], Parameter] = {}
+    for each in (*(item.get("parameters") or ()), *(operation.get("parameters") or ())):
+        node = document.mapping(each)
+        name, location = str(node.get("name", "")), str(node.get("in", ""))
         content = node.get("content")
-        if isinstance(content, Mapping):  # a parameter that carries JSON is not looked into
-            schema: Node = True
+        if isinstance(content, Mapping):  # a parameter in JSON is not checked
+            schema: SchemaNode = True
         else:
             schema = node.get("schema", True)
-        is_required = node.get("required") is True or place == "path"
+        is_required = node.get("required") is True or location == "path"
         style = str(node.get("style", ""))
         is_exploded = bool(node.get("explode", style in ("", "form", "deepObject")))
-        found[place, name] = Parameter(name, place, schema, is_required, style, is_exploded)
-    return tuple(found.values())
+        parameter = Parameter(name, location, schema, is_required, style, is_exploded)
+        parameters[location, name] = parameter
+    return tuple(parameters.values())
 
 
-def _responses(document: Document, said: Mapping[str, Any]) -> Iterator[Response]:
-    for status, one in (said.get("responses") or {}).items():
-        node = document.mapping(one)
+def _responses(document: Document, operation: Mapping[str, Any]) -> Iterator[Response]:
+    for status, response in (operation.get("responses") or {}).items():
+        node = document.mapping(response)
         headers = node.get("headers")
         yield Response(
             str(status),
@@ -238,32 +245,35 @@ def _responses(document: Document, said: Mapping[str, Any]) -> Iterator[Response
 def _content(document: Document, content: Any) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
         return {}
-    return {str(name): document.mapping(one) for name, one in content.items()}
+    return {str(name): document.mapping(media) for name, media in content.items()}
 
 
 def _pieces(segment: str) -> list[tuple[str, str]]:
-    """ "v{a}-{b}" as [("v", "a"), ("-", "b"), ("", "")]: text, then the name that follows it."""
-    found = []
+    """Split "v{a}-{b}" into [("v", "a"), ("-", "b"), ("", "")]: a text and the name after it."""
+    pieces = []
     while "{" in segment and "}" in segment:
         text, _, rest = segment.partition("{")
         name, _, segment = rest.partition("}")
-        found.append((text, name))
-    return [*found, (segment, "")]
+        pieces.append((text, name))
+    return [*pieces, (segment, "")]
 
 
 def _match(segment: str, part: str) -> dict[str, str] | None:
     if "{" not in segment:
         return {} if segment == part else None
     values: dict[str, str] = {}
-    waiting = ""  # the parameter whose text is not known yet
+    open_name = ""  # the parameter whose value ends where the next text begins
     for text, name in _pieces(segment):
-        if waiting and not text:
-            cut = len(part) if not name else 1
+        is_end = not name
+        if not open_name:
+            cut = 0
+        elif text:
+            cut = part.rfind(text) if is_end else part.find(text)
         else:
-            cut = (part.rfind(text) if not name else part.find(text)) if waiting else 0
-        if cut < 0 or not part.startswith(text, cut) or (waiting and cut == 0):
+            cut = len(part) if is_end else 1
+        if cut < 0 or not part.startswith(text, cut) or (open_name and cut == 0):
             return None
-        if waiting:
-            values[waiting] = part[:cut]
-        part, waiting = part[cut + len(text) :], name
-    return values if not part else None
+        if open_name:
+            values[open_name] = part[:cut]
+        part, open_name = part[cut + len(text) :], name
+    return None if part else values

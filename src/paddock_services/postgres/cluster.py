@@ -1,6 +1,7 @@
-"""The one server of a Paddock home: found, started when needed, held while it is used.
+"""The server of a Paddock home. It is started when needed and runs while somebody uses it.
 
-A keeper of its own runs it, so that it outlives whoever came first, and ends with the last user.
+A keeper process runs the server, so that it outlives the user who came first and ends after the
+last one. A user holds a connection to the keeper's socket.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ import msgspec
 
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
-from paddock.world.pen.launch import Finished, Kept, Limits, run_once
+from paddock.world.pen.launch import Finished, PenLimits, PenProgram, run_once
+from paddock.world.pen.mounts import PenMounts
 from paddock.world.pen.sockets import short_name
-from paddock.world.pen.walls import Walls
 from paddock.world.service import StandInFailed
 
-KEEPER = "keeper"  # the socket that users hold
+KEEPER = "keeper"  # name of the socket that users connect to
 _START_S = 60.0
-_OTHERS = Path("/usr/lib/postgresql")
+_INSTALLATIONS = Path("/usr/lib/postgresql")
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Where the server's files are, and which programs belong to it."""
+    """The directory of the server's files, and that of its programs."""
 
     directory: Path
     programs: Path
 
     @classmethod
     def find(cls) -> Cluster:
-        """Raises HostCannot when there is no PostgreSQL here."""
-        found = [path.parent for path in _OTHERS.glob("*/bin/initdb")]
-        versions = {_version(path): path for path in found if _version(path)}
+        """Find the newest PostgreSQL. Raises HostCannot when there is none."""
+        installed = [path.parent for path in _INSTALLATIONS.glob("*/bin/initdb")]
+        versions = {_version(path): path for path in installed if _version(path)}
         if not versions:
             hint = "apt-get install -y postgresql"
             raise HostCannot("PostgreSQL is not installed", hint=hint)
@@ -50,22 +51,22 @@ class Cluster(msgspec.Struct, frozen=True):
 
     @property
     def own(self) -> Path:
-        """All that the server writes."""
+        """The directory that the server writes to."""
         return self.directory / "own"
 
     @property
     def run(self) -> Path:
-        """Where its socket is."""
+        """The directory of its socket."""
         return self.own / "run"
 
     @property
     def worlds(self) -> Path:
-        """Which database belongs to which directory."""
+        """The directory that records which database belongs to which world."""
         return self.directory / "worlds"
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """One at a time: whoever starts, ends, or tidies up."""
+        """Exclude others who start or end the server, or drop databases."""
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -75,51 +76,51 @@ class Cluster(msgspec.Struct, frozen=True):
             os.close(fd)
 
     def hold(self) -> socket.socket:
-        """Starts the server unless it runs. It runs until the last of these sockets is closed."""
+        """Start the server unless it runs. It runs until the last of these sockets is closed."""
         try:
-            return self._greet()
+            return self._connect_to_keeper()
         except (FileNotFoundError, ConnectionError):
             self._start()
         try:
-            return self._greet()
+            return self._connect_to_keeper()
         except OSError as error:
             raise StandInFailed(f"PostgreSQL cannot be reached: {error}") from error
 
-    def kept(self, words: tuple[str, ...], own: Path, limits: Limits | None = None) -> Kept:
-        """A program of the server's, in a pen where nothing else is."""
-        uid = server_uid()
-        walls = Walls(own=own, is_unix_allowed=True, uid=uid)
-        return Kept(
-            words=(str(self.programs / words[0]), *words[1:]),
-            walls=walls,
-            limits=limits or Limits(),
+    def program(
+        self, argv: tuple[str, ...], own: Path, limits: PenLimits | None = None
+    ) -> PenProgram:
+        """Return one of PostgreSQL's programs in a pen of its own."""
+        return PenProgram(
+            argv=(str(self.programs / argv[0]), *argv[1:]),
+            mounts=PenMounts(own=own, is_unix_allowed=True, uid=server_uid()),
+            limits=limits or PenLimits(),
         )
 
-    def call(self, *words: str, given: bytes = b"", timeout_s: float = 60.0) -> Finished:
-        """Runs a client of the server, as psql; it finds the server's socket in its directory."""
-        kept = self.kept((*words,), self.run)
-        return run_once(kept, given=given, timeout_s=timeout_s, what=words[0])
+    def call(self, *argv: str, stdin: bytes = b"", timeout_s: float = 60.0) -> Finished:
+        """Run a client of the server, such as psql, which finds the server's socket in /pen."""
+        program = self.program(argv, self.run)
+        return run_once(program, stdin=stdin, timeout_s=timeout_s, what=argv[0])
 
-    def _greet(self) -> socket.socket:
-        held = socket.socket(socket.AF_UNIX)
+    def _connect_to_keeper(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
         try:
-            held.settimeout(5.0)
+            connection.settimeout(5.0)
             with short_name(self.directory) as short:
-                held.connect(f"{short}/{KEEPER}")
-            if held.recv(1) != b"+":
+                connection.connect(f"{short}/{KEEPER}")
+            if connection.recv(1) != b"+":
                 raise ConnectionError("its keeper is ending")
-            held.setblocking(False)
+            connection.setblocking(False)
         except BaseException:
-            held.close()
+            connection.close()
             raise
-        return held
+        return connection
 
     def _start(self) -> None:
         reading, writing = os.pipe()
-        words = [sys.executable, "-P", "-m", "paddock_services.postgres.keeper"]
+        argv = [sys.executable, "-P", "-m", "paddock_services.postgres.keeper"]
         try:
             with subprocess.Popen(
-                [*words, str(self.directory), str(self.programs), str(writing)],
+                [*argv, str(self.directory), str(self.programs), str(writing)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -130,8 +131,8 @@ class Cluster(msgspec.Struct, frozen=True):
             ) as process:
                 os.close(writing)
                 writing = -1
-                process.wait(_START_S)  # it goes on in the background
-            ready = select.poll()  # `select` knows no descriptor beyond 1023
+                process.wait(_START_S)  # the keeper continues in the background
+            ready = select.poll()  # `select` cannot wait for descriptors beyond 1023
             ready.register(reading, select.POLLIN)
             if not ready.poll(1000 * _START_S):
                 raise StandInFailed(f"PostgreSQL did not start within {_START_S:g} s")
@@ -145,7 +146,7 @@ class Cluster(msgspec.Struct, frozen=True):
 
 
 def server_uid() -> int | None:
-    """Root's server runs as somebody who may nothing else."""
+    """Return an unprivileged user to run the server as, if this process is root."""
     if os.geteuid() != 0:
         return None
     for user in ("postgres", "nobody"):

@@ -1,5 +1,5 @@
-"""The databases of worlds: made, seeded, copied, put back, dropped. Each has a role of its own that
-may nothing outside of it, and a pristine copy."""
+"""The databases of worlds: created, seeded, forked, reset, dropped. Each has a pristine copy, and a
+role of its own that has no rights outside of it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from paddock_services.postgres.session import QueryFailed, Session, literal, nam
 RECORD = "database.json"
 _MAX_SESSIONS = 50
 _SEED_S = 300.0
-_ENDING_S = 10.0
+_END_S = 10.0
 
 
 class Database(msgspec.Struct, frozen=True):
-    """A world's database; its role has the same name."""
+    """The database of a world. Its role has the same name."""
 
     name: str
     pristine_digest: str = ""
@@ -36,7 +36,7 @@ class Database(msgspec.Struct, frozen=True):
 
 
 def read(directory: Path) -> Database | None:
-    """The database of a world's service, if it has one."""
+    """Return the database of a service's directory, if it has one."""
     try:
         return Database(**json.loads((directory / RECORD).read_text()))
     except FileNotFoundError:
@@ -53,29 +53,28 @@ def write(directory: Path, database: Database) -> None:
 
 
 def register(cluster: Cluster, directory: Path) -> Database:
-    """A new name, with a note of whose it is: whatever happens, somebody will tidy up."""
-    database = Database(f"w_{secrets.token_hex(8)}")  # no part of the state
+    """Choose a new name and record its owner, so that `sweep` can drop the database in any case."""
+    database = Database(f"w_{secrets.token_hex(8)}")  # random: the name is no part of the state
     cluster.worlds.mkdir(parents=True, exist_ok=True)
     (cluster.worlds / database.name).write_text(str(directory.absolute()))
     return database
 
 
 def sweep(cluster: Cluster) -> None:
-    """Drops the databases of worlds that are gone. The lock is held."""
+    """Drop the databases of worlds that do not exist any more. The caller holds the lock."""
     if not cluster.worlds.exists():
         return
-    for note in sorted(cluster.worlds.iterdir()):
-        directory = Path(note.read_text())
-        owned = None
+    for record in sorted(cluster.worlds.iterdir()):
+        database = None
         with contextlib.suppress(StandInFailed):
-            owned = read(directory)
-        if owned is None or owned.name != note.name:
-            drop(cluster, Database(note.name))
-            note.unlink(missing_ok=True)
+            database = read(Path(record.read_text()))
+        if database is None or database.name != record.name:
+            drop(cluster, Database(record.name))
+            record.unlink(missing_ok=True)
 
 
-def make(cluster: Cluster, database: Database, seeds: list[bytes]) -> None:
-    """From nothing, and what is to be in it."""
+def create(cluster: Cluster, database: Database, seeds: list[bytes]) -> None:
+    """Create role and database, run the seeds, and make the pristine copy."""
     role = name(database.name)
     with Session(cluster.run) as admin:
         admin.run(
@@ -83,7 +82,7 @@ def make(cluster: Cluster, database: Database, seeds: list[bytes]) -> None:
             f"NOBYPASSRLS CONNECTION LIMIT {_MAX_SESSIONS}"
         )
         admin.run(f"CREATE DATABASE {role} TEMPLATE template0")
-        _admit(admin, database.name, database.name)
+        _grant(admin, database.name, database.name)
     with Session(cluster.run, database.name) as admin:
         admin.run(f"ALTER SCHEMA public OWNER TO {role}")
     for number, sql in enumerate(seeds, 1):
@@ -93,25 +92,27 @@ def make(cluster: Cluster, database: Database, seeds: list[bytes]) -> None:
 
 
 def fork(cluster: Cluster, parent: Database, child: Database) -> None:
-    """A copy with a role of its own. Sessions with the parent end: a database that is in use cannot
-    be copied."""
+    """Copy a database for a role of its own. Sessions with the parent are ended, because a database
+    in use cannot be copied."""
     role = name(child.name)
     with Session(cluster.run) as admin:
         admin.run(f"CREATE ROLE {role} LOGIN CONNECTION LIMIT {_MAX_SESSIONS}")
         for source, target in ((parent.name, child.name), (parent.pristine, child.pristine)):
-            with _closed(admin, source):
+            with _without_sessions(admin, source):
                 _copy(admin, source, target, child.name)
     for target in (child.name, child.pristine):
         with Session(cluster.run, target) as admin:
             admin.run(f"REASSIGN OWNED BY {name(parent.name)} TO {role}")
-            admin.run(f"DROP OWNED BY {name(parent.name)}")  # privileges in the copy
-    with Session(cluster.run) as admin:  # those on its own databases went with them
-        _admit(admin, parent.name, parent.name)
-        _admit(admin, parent.pristine, parent.name)
+            admin.run(f"DROP OWNED BY {name(parent.name)}")  # its privileges in the copy
+    with Session(
+        cluster.run
+    ) as admin:  # DROP OWNED also revoked the parent's rights on its own databases
+        _grant(admin, parent.name, parent.name)
+        _grant(admin, parent.pristine, parent.name)
 
 
-def put_back(cluster: Cluster, database: Database) -> None:
-    """To the pristine state, exactly."""
+def reset(cluster: Cluster, database: Database) -> None:
+    """Replace the database by its pristine copy."""
     with Session(cluster.run) as admin:
         admin.run(f"DROP DATABASE IF EXISTS {name(database.name)} WITH (FORCE)")
         _copy(admin, database.pristine, database.name, database.name)
@@ -119,24 +120,24 @@ def put_back(cluster: Cluster, database: Database) -> None:
 
 def drop(cluster: Cluster, database: Database) -> None:
     with Session(cluster.run) as admin:
-        for one in (database.name, database.pristine):
-            admin.run(f"DROP DATABASE IF EXISTS {name(one)} WITH (FORCE)")
+        for each in (database.name, database.pristine):
+            admin.run(f"DROP DATABASE IF EXISTS {name(each)} WITH (FORCE)")
         admin.run(f"DROP ROLE IF EXISTS {name(database.name)}")
 
 
 def _copy(admin: Session, source: str, target: str, role: str) -> None:
     admin.run(f"CREATE DATABASE {name(target)} TEMPLATE {name(source)}")
-    _admit(admin, target, role)
+    _grant(admin, target, role)
 
 
-def _admit(admin: Session, database: str, role: str) -> None:
+def _grant(admin: Session, database: str, role: str) -> None:
     admin.run(f"REVOKE ALL ON DATABASE {name(database)} FROM PUBLIC")
     admin.run(f"GRANT ALL ON DATABASE {name(database)} TO {name(role)}")
 
 
 @contextlib.contextmanager
-def _closed(admin: Session, database: str) -> Iterator[None]:
-    """Nobody is in it, and nobody comes in."""
+def _without_sessions(admin: Session, database: str) -> Iterator[None]:
+    """End all sessions with a database and admit no new ones meanwhile."""
     admin.run(f"ALTER DATABASE {name(database)} WITH ALLOW_CONNECTIONS false")
     try:
         _end_sessions(admin, database)
@@ -146,7 +147,7 @@ def _closed(admin: Session, database: str) -> Iterator[None]:
 
 
 def _end_sessions(admin: Session, database: str) -> None:
-    deadline = time.monotonic() + _ENDING_S
+    deadline = time.monotonic() + _END_S
     sql = f"FROM pg_catalog.pg_stat_activity WHERE datname = {literal(database)}"
     while admin.run(f"SELECT pid, pg_catalog.pg_terminate_backend(pid) {sql}"):
         if time.monotonic() > deadline:
@@ -155,17 +156,18 @@ def _end_sessions(admin: Session, database: str) -> None:
 
 
 def _seed(cluster: Cluster, database: Database, sql: bytes, number: int) -> None:
-    """By psql, which knows all that a dump may hold; as the world's role, in a pen of its own."""
-    done = cluster.call(
+    """Run SQL by psql, which understands everything in a dump, as the world's role and in a pen."""
+    finished = cluster.call(
         "psql", "-X", "-q", "-h", "/pen", "-U", database.name, "-d", database.name,
-        "-v", "ON_ERROR_STOP=1", "-f", "-", given=sql, timeout_s=_SEED_S,
+        "-v", "ON_ERROR_STOP=1", "-f", "-", stdin=sql, timeout_s=_SEED_S,
     )  # fmt: skip
-    if done.code != 0:
-        said = [line for line in done.said.splitlines() if "ERROR" in line or "psql" in line]
-        why = (said or ["psql failed"])[0][:500]
-        raise QueryFailed(f"seed {number}: {why}{_advice(why)}")
+    if finished.code != 0:
+        lines = finished.output.splitlines()
+        errors = [line for line in lines if "ERROR" in line or "psql" in line]
+        reason = (errors or ["psql failed"])[0][:500]
+        raise QueryFailed(f"seed {number}: {reason}{_advice(reason)}")
 
 
-def _advice(why: str) -> str:
-    is_owner = "role" in why and "does not exist" in why
+def _advice(reason: str) -> str:
+    is_owner = "role" in reason and "does not exist" in reason
     return "; dump with --no-owner --no-privileges" if is_owner else ""

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from paddock.model.errors import PaddockError
-from paddock.world.pen.launch import Limits, run_once, spawn
+from paddock.world.pen.launch import PenLimits, run_once, spawn
 from paddock.world.pen.launch import end as end_pen
 from paddock.world.pen.sockets import short_name
 from paddock.world.service import StandInFailed
@@ -25,7 +25,7 @@ _IDLE_S = 3.0
 _READY_S = 30.0
 _MAX_USERS = 1000
 _MAX_LOG = 4 << 20
-# Losing the machine's power may lose the data; they are a stand-in's. No TCP at all.
+# Data of a stand-in may be lost in a power failure, so nothing is synced. There is no TCP at all.
 _SETTINGS = {
     "listen_addresses": "", "unix_socket_directories": "/pen/run",
     "unix_socket_permissions": "0700", "fsync": "off", "full_page_writes": "off",
@@ -41,7 +41,7 @@ def main() -> None:
     cluster = Cluster(Path(sys.argv[1]), Path(sys.argv[2]))
     report = int(sys.argv[3])
     if os.fork():
-        os._exit(0)  # whoever started us does not wait for us
+        os._exit(0)  # the process that started us does not wait for the server
     try:
         keeper = Keeper(cluster)
     except (StandInFailed, PaddockError, OSError) as error:
@@ -53,41 +53,44 @@ def main() -> None:
 
 
 class Keeper:
-    """The server, and who uses it."""
+    """The server and its users."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._users: set[socket.socket] = set()
-        self._held = self._take_data()
+        self._data_lock = self._lock_data()
         self._prepare()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
         self._log = os.open(
             cluster.directory / "said.log", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600
         )
-        settings = [word for n, v in _SETTINGS.items() for word in ("-c", f"{n}={v}")]
-        words = ("postgres", "-D", "/pen/data", *settings)
-        limits = Limits(cpu_s=86400, file_bytes=2 << 30)
+        argv = ["postgres", "-D", "/pen/data"]
+        for name, value in _SETTINGS.items():
+            argv += ["-c", f"{name}={value}"]
+        limits = PenLimits(cpu_s=86400, file_bytes=2 << 30)
         with theirs:
-            kept = cluster.kept(words, cluster.own, limits)
-            self._process = spawn(kept, theirs.fileno(), self._log, {"PADDOCK_HELD": self._held})
+            program = cluster.program(tuple(argv), cluster.own, limits)
+            self._process = spawn(
+                program, theirs.fileno(), self._log, {"PADDOCK_HELD": self._data_lock}
+            )
         try:
-            self._wait()
-            self._close_doors()
+            self._wait_until_ready()
+            self._revoke_defaults()
             self._listener = self._listen()
         except BaseException:
             end_pen(self._process)
             raise
 
     def serve(self) -> None:
-        """Until nobody has used it for a while, or it died."""
+        """Run until nobody has used the server for a while, or it has died."""
         quiet_since = time.monotonic()
         while True:
             ready, _, _ = select.select(
                 [self._control, self._listener, *self._users], [], [], _IDLE_S
             )
             if self._control in ready:
-                break  # the server is gone
+                break  # the server has ended
             if self._listener in ready:
                 self._accept()
             for user in self._users & set(ready):
@@ -100,9 +103,12 @@ class Keeper:
                 break
         end_pen(self._process)
 
-    def _take_data(self) -> int:
-        """A lock that each process of the server inherits: two never use the same files, even when
-        a keeper was killed and its server is still dying."""
+    def _lock_data(self) -> int:
+        """Take a lock that each process of the server inherits.
+
+        So two servers never use the same files, even when a keeper was killed and its server is
+        still ending.
+        """
         self._cluster.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(self._cluster.directory / "held", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         deadline = time.monotonic() + _READY_S
@@ -116,24 +122,24 @@ class Keeper:
             time.sleep(0.02)
 
     def _prepare(self) -> None:
-        """Makes the data directory at the first time."""
+        """Make the data directory if there is none."""
         own = self._cluster.own
         for path in (own, self._cluster.run):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            _hand_over(path)
+            _chown_to_server(path)
         if (own / "data" / "PG_VERSION").exists():
-            # The one who held it died with its namespace: the number in there names nobody now.
+            # The server that wrote it has ended with its pid namespace, so the pid in it is stale.
             (own / "data" / "postmaster.pid").unlink(missing_ok=True)
             return
         if (own / "data").exists():
             shutil.rmtree(own / "data")
-        words = ("initdb", "-D", "/pen/data", "-U", ADMIN, "-A", "trust", "-E", "UTF8",
-                 "--locale=C.UTF-8", "--no-sync")  # fmt: skip
-        done = run_once(self._cluster.kept(words, own), timeout_s=_READY_S, what="initdb")
-        if done.code != 0:
-            raise StandInFailed(f"initdb failed: {done.said.strip()[-500:]}")
+        argv = ("initdb", "-D", "/pen/data", "-U", ADMIN, "-A", "trust", "-E", "UTF8",
+                "--locale=C.UTF-8", "--no-sync")  # fmt: skip
+        finished = run_once(self._cluster.program(argv, own), timeout_s=_READY_S, what="initdb")
+        if finished.code != 0:
+            raise StandInFailed(f"initdb failed: {finished.output.strip()[-500:]}")
 
-    def _wait(self) -> None:
+    def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _READY_S
         while True:
             try:
@@ -141,12 +147,12 @@ class Keeper:
                     return
             except (OSError, StandInFailed) as error:
                 if self._process.poll() is not None or time.monotonic() > deadline:
-                    said = os.pread(self._log, 4096, 0).decode("utf-8", "replace")
-                    raise StandInFailed(f"PostgreSQL did not start: {error}: {said}") from None
+                    log = os.pread(self._log, 4096, 0).decode("utf-8", "replace")
+                    raise StandInFailed(f"PostgreSQL did not start: {error}: {log}") from None
             time.sleep(0.03)
 
-    def _close_doors(self) -> None:
-        """A world's role may enter its own database only."""
+    def _revoke_defaults(self) -> None:
+        """Let a world's role enter its own database only."""
         with Session(self._cluster.run) as admin:
             for database in ("postgres", "template1"):
                 admin.run(f"REVOKE ALL ON DATABASE {database} FROM PUBLIC")
@@ -172,7 +178,7 @@ class Keeper:
             self._users.add(user)
 
     def _end(self) -> bool:
-        """Unless somebody is just coming: they hold the lock."""
+        """End the server, unless somebody is about to connect, who holds the lock."""
         fd = os.open(self._cluster.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -196,7 +202,7 @@ class Keeper:
             os.lseek(self._log, 0, os.SEEK_SET)
 
 
-def _hand_over(path: Path) -> None:
+def _chown_to_server(path: Path) -> None:
     uid = server_uid()
     if uid is not None:
         os.chown(path, uid, uid)

@@ -1,4 +1,4 @@
-"""Documents as SQL: rows of a table that is there already, or is made from what the rows hold."""
+"""Seed documents as SQL: rows of a table that exists, or that is created to hold them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
 def inserts(table: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Statements that put the rows into the table. A table that is not there gets a column for each
-    field, of the type that its values have."""
+    """Return SQL that inserts the rows. A table that does not exist is created with a column for
+    each field, of the type that its values have."""
     columns: dict[str, list[Any]] = {}
     for row in rows:
         for field, value in row.items():
             columns.setdefault(field, []).append(value)
-    for word in (table, *columns):
-        if not _NAME.fullmatch(word):
-            raise InvalidInput(f"seed: {word!r} cannot be a name in a database")
+    for identifier in (table, *columns):
+        if not _NAME.fullmatch(identifier):
+            raise InvalidInput(f"seed: {identifier!r} cannot be a name in a database")
     if not columns:
         return ""
-    made = ", ".join(f"{name(one)} {_type(values)}{_key(one)}" for one, values in columns.items())
-    listed = ", ".join(name(one) for one in columns)
+    definitions = ", ".join(
+        f"{name(column)} {_type(values)}{_key(column)}" for column, values in columns.items()
+    )
+    names = ", ".join(name(column) for column in columns)
     data = literal(json.dumps(list(rows)))
     source = f"json_populate_recordset(NULL::{name(table)}, {data}::json)"
-    made_first = f"CREATE TABLE IF NOT EXISTS {name(table)} ({made});\n"
-    filled = f"INSERT INTO {name(table)} ({listed}) SELECT {listed} FROM {source};\n"  # noqa: S608
-    return made_first + filled
+    create = f"CREATE TABLE IF NOT EXISTS {name(table)} ({definitions});\n"
+    insert = f"INSERT INTO {name(table)} ({names}) SELECT {names} FROM {source};\n"  # noqa: S608
+    return create + insert
 
 
 def _key(column: str) -> str:

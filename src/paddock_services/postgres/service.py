@@ -1,4 +1,4 @@
-"""A real PostgreSQL as a stand-in. The server is shared, each world has a database of its own."""
+"""The service `postgres`. The server starts at the first connection of a client."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput, PaddockError
-from paddock.world.changes import Change
+from paddock.world.bounded_file import read_bounded
+from paddock.world.changes import DocumentChange
 from paddock.world.context import Context
-from paddock.world.reading import read_bounded
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
 from paddock_services.postgres import compare, databases, proxy
 from paddock_services.postgres.cluster import Cluster
-from paddock_services.postgres.compare import State
+from paddock_services.postgres.compare import DatabaseState
 from paddock_services.postgres.databases import Database
 from paddock_services.postgres.rows import inserts
 
@@ -39,19 +39,19 @@ class Postgres(LocalService):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._held: socket.socket | None = None
-        self._changing = asyncio.Lock()
+        self._server: socket.socket | None = None  # keeps the server running while it is open
+        self._lock = asyncio.Lock()
         self._connections: set[asyncio.Task[None]] = set()
 
     def check(self) -> None:
         Cluster.find()
         ignore = self.context.options.get("ignore", [])
-        if not isinstance(ignore, list) or not all(isinstance(one, str) for one in ignore):
+        if not isinstance(ignore, list) or not all(isinstance(name, str) for name in ignore):
             raise InvalidInput("ignore: expected names of columns")
         self._sql()
 
     async def connect(self) -> socket.socket:
-        async with self._changing:
+        async with self._lock:
             database = await offload(self._ready)
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -60,11 +60,11 @@ class Postgres(LocalService):
         task = asyncio.ensure_future(proxy.serve(theirs, run, database.name))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
-        task.add_done_callback(lambda _: theirs.close())  # also of one that never began
+        task.add_done_callback(lambda _: theirs.close())  # also if the task never started
         return ours
 
     async def stuck(self) -> None:
-        """One client waits for another's lock, perhaps. The server itself is well."""
+        """Do nothing: one client may wait for another's lock, and the server itself is well."""
 
     async def close(self) -> None:
         for task in list(self._connections):
@@ -73,13 +73,13 @@ class Postgres(LocalService):
         self._release()
 
     async def reset(self) -> None:
-        async with self._changing:
+        async with self._lock:
             if databases.read(self.context.directory) is not None:
-                await offload(self._put_back)
+                await offload(self._reset)
 
     async def copy_from(self, parent: Service) -> None:
         assert isinstance(parent, Postgres)
-        async with parent._changing, self._changing:
+        async with parent._lock, self._lock:
             await offload(self._copy_from, parent)
 
     def read_seed(self, words: Any) -> Seed:
@@ -88,23 +88,25 @@ class Postgres(LocalService):
         return load_seed(words, self.context, self.context.project, takes_sql=True)
 
     def seed(self, data: Seed) -> None:
-        """Rows by table, and under `sql` files or text. The server is not started for it."""
-        texts = [*self._read_seeds(), *_texts(self.context, data)]
+        """Store rows by table, and under `sql` files or text. The server is not started for it."""
+        texts = [*self._read_seeds(), *_sql_texts(self.context, data)]
         self.context.directory.mkdir(parents=True, exist_ok=True)
         (self.context.directory / _SEEDS).write_text(json.dumps(texts))
 
     def extra_digest(self) -> str:
-        """As long as it is as it began, it does not matter whether it was started at all."""
-        began = hashlib.sha256(b"\0".join(self._all_seeds())).hexdigest()
+        """Return a digest that stays the same until the database changes, whether or not the server
+        was started."""
+        initial = hashlib.sha256(b"\0".join(self._all_seeds())).hexdigest()
         if databases.read(self.context.directory) is None:
-            return began
+            return initial
         database = self._ready()
         with self._state(database, database.name) as state:
             now = compare.digest(state)
-        same = now == database.pristine_digest
-        return began if same else hashlib.sha256(f"{began}/{now}".encode()).hexdigest()
+        if now == database.pristine_digest:
+            return initial
+        return hashlib.sha256(f"{initial}/{now}".encode()).hexdigest()
 
-    def extra_changes(self) -> list[Change]:
+    def extra_changes(self) -> list[DocumentChange]:
         if databases.read(self.context.directory) is None:
             return []
         database = self._ready()
@@ -119,33 +121,33 @@ class Postgres(LocalService):
             return {"tables": {}}
         database = self._ready()
         with self._state(database, database.name) as state:
-            sums = state.sums()
-        return {"tables": {".".join(table): int(values[0]) for table, values in sums.items()}}
+            checksums = state.checksums()
+        return {"tables": {".".join(table): int(sums[0]) for table, sums in checksums.items()}}
 
     def _ready(self) -> Database:
-        """The server runs, and the database is there. For a thread that may wait."""
+        """Start the server and create the database if needed. The thread waits."""
         cluster = Cluster.find()
         try:
             with cluster.lock():
-                self._hold(cluster)
-                found = databases.read(self.context.directory)
-                return found if found is not None else self._make(cluster)
+                self._keep_server(cluster)
+                database = databases.read(self.context.directory)
+                return self._create(cluster) if database is None else database
         except (OSError, PaddockError) as error:
             raise StandInFailed(f"PostgreSQL failed: {error}") from error
 
-    def _hold(self, cluster: Cluster) -> None:
-        if self._held is not None and _is_open(self._held):
+    def _keep_server(self, cluster: Cluster) -> None:
+        if self._server is not None and _is_open(self._server):
             return
         self._release()
-        self._held = cluster.hold()
+        self._server = cluster.hold()
         databases.sweep(cluster)
 
-    def _make(self, cluster: Cluster) -> Database:
+    def _create(self, cluster: Cluster) -> Database:
         directory = self.context.directory
         directory.mkdir(parents=True, exist_ok=True)
         database = databases.register(cluster, directory)
         try:
-            databases.make(cluster, database, self._all_seeds())
+            databases.create(cluster, database, self._all_seeds())
             with self._state(database, database.name) as state:
                 database = Database(database.name, compare.digest(state))
         except BaseException:
@@ -155,10 +157,10 @@ class Postgres(LocalService):
         databases.write(directory, database)
         return database
 
-    def _put_back(self) -> None:
+    def _reset(self) -> None:
         database = self._ready()
         with Cluster.find().lock():
-            databases.put_back(Cluster.find(), database)
+            databases.reset(Cluster.find(), database)
 
     def _copy_from(self, parent: Postgres) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -169,62 +171,60 @@ class Postgres(LocalService):
             return
         theirs, cluster = parent._ready(), Cluster.find()
         with cluster.lock():
-            self._hold(cluster)
+            self._keep_server(cluster)
             ours = databases.register(cluster, self.context.directory)
             databases.fork(cluster, theirs, ours)
             databases.write(self.context.directory, Database(ours.name, theirs.pristine_digest))
 
-    def _state(self, database: Database, which: str) -> State:
+    def _state(self, database: Database, which: str) -> DatabaseState:
         ignore = list(self.context.options.get("ignore", []))
-        return State(Cluster.find(), which, database.name, ignore)
+        return DatabaseState(Cluster.find(), which, database.name, ignore)
 
     def _all_seeds(self) -> list[bytes]:
         return [*self._sql(), *(text.encode() for text in self._read_seeds())]
 
     def _sql(self) -> list[bytes]:
-        named = self.context.options.get("sql", [])
-        files = [named] if isinstance(named, str) else named
-        if not isinstance(files, list) or not all(isinstance(one, str) for one in files):
+        files = self.context.options.get("sql", [])
+        if isinstance(files, str):
+            files = [files]
+        if not isinstance(files, list) or not all(isinstance(file, str) for file in files):
             raise InvalidInput("sql: expected a file or a list of files")
-        return [read_bounded(self.context.path(one), _MAX_SEED) for one in files]
+        return [read_bounded(self.context.path(file), _MAX_SEED) for file in files]
 
     def _read_seeds(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
-            found: list[str] = json.loads((self.context.directory / _SEEDS).read_text())
-            return found
+            texts: list[str] = json.loads((self.context.directory / _SEEDS).read_text())
+            return texts
         return []
 
     def _release(self) -> None:
-        if self._held is not None:
-            self._held.close()
-            self._held = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
 
 
-def _texts(context: Context, data: Mapping[str, Any]) -> list[str]:
+def _sql_texts(context: Context, data: Mapping[str, Any]) -> list[str]:
     texts = []
     for kind, documents in data.items():
         if kind != "sql":
             texts.append(inserts(kind, documents))
             continue
-        for one in documents:
-            if set(one) == {"file"}:
-                texts.append(_read_text(context, str(one["file"])))
-            elif set(one) == {"text"}:
-                texts.append(str(one["text"]))
+        for document in documents:
+            if set(document) == {"file"}:
+                sql = read_bounded(context.path(str(document["file"])), _MAX_SEED)
+                texts.append(sql.decode("utf-8", "replace"))
+            elif set(document) == {"text"}:
+                texts.append(str(document["text"]))
             else:
                 raise InvalidInput("seed: sql: expected {file: path} or {text: SQL}")
     return texts
 
 
-def _is_open(held: socket.socket) -> bool:
-    """The keeper says nothing more; the end of it can be read."""
+def _is_open(connection: socket.socket) -> bool:
+    """Return whether the keeper still runs. It sends nothing, but its end can be read."""
     try:
-        return held.recv(1) != b""
+        return connection.recv(1) != b""
     except BlockingIOError:
         return True
     except OSError:
         return False
-
-
-def _read_text(context: Context, named: str) -> str:
-    return read_bounded(context.path(named), _MAX_SEED).decode("utf-8", "replace")

@@ -1,5 +1,4 @@
-"""A session of our own with the server: plain queries, one after the other, from a thread that may
-wait. No library is needed for that."""
+"""A minimal client of the server: simple queries, one after the other. The thread waits."""
 
 from __future__ import annotations
 
@@ -27,15 +26,15 @@ class QueryFailed(StandInFailed):
 
 
 class Session:
-    """As `user` in `database`, over the socket in `directory`."""
+    """A session as `user` in `database`, over the socket in `directory`."""
 
     def __init__(self, directory: Path, database: str = "postgres", user: str = ADMIN) -> None:
         self._socket = dial(directory)
         self._file = self._socket.makefile("rb")
-        words = {"user": user, "database": database, "client_encoding": "UTF8"}
+        parameters = {"user": user, "database": database, "client_encoding": "UTF8"}
         try:
-            self._socket.sendall(wire.startup_message(words))
-            self._take()
+            self._socket.sendall(wire.startup_message(parameters))
+            self._read_result()
         except BaseException:
             self.close()
             raise
@@ -53,14 +52,14 @@ class Session:
         self._socket.close()
 
     def run(self, sql: str) -> Rows:
-        """The rows of the last statement. Raises QueryFailed."""
+        """Return the rows of the last statement. Raises QueryFailed."""
         self._socket.sendall(wire.message(b"Q", sql.encode() + b"\0"))
-        return self._take()
+        return self._read_result()
 
-    def _take(self) -> Rows:
-        """Everything up to the server's word that it is ready."""
+    def _read_result(self) -> Rows:
+        """Read up to ReadyForQuery."""
         rows: Rows = []
-        failed = None
+        error = None
         size = 0
         while True:
             kind, body = self._message()
@@ -73,16 +72,13 @@ class Session:
                 case b"T":
                     rows = []
                 case b"E":
-                    failed = failed or wire.error_text(body)
-                    if not self._is_going_on(body):
-                        raise QueryFailed(failed)
+                    error = error or wire.error_text(body)
+                    if b"VFATAL" in body:  # the server closes the connection
+                        raise QueryFailed(error)
                 case b"Z":
-                    if failed is not None:
-                        raise QueryFailed(failed)
+                    if error is not None:
+                        raise QueryFailed(error)
                     return rows
-
-    def _is_going_on(self, body: bytes) -> bool:
-        return b"VFATAL" not in body
 
     def _message(self) -> tuple[bytes, bytes]:
         try:
@@ -98,20 +94,20 @@ class Session:
 
 
 def dial(directory: Path, timeout_s: float = _TIMEOUT_S) -> socket.socket:
-    """A connection to the server, which never waits when there is no time. Raises OSError."""
-    caller = socket.socket(socket.AF_UNIX)
+    """Connect to the server; without a timeout it never waits. Raises OSError."""
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        caller.settimeout(timeout_s)
+        connection.settimeout(timeout_s)
         with short_name(directory) as short:
-            caller.connect(os.path.join(short, SOCKET))
+            connection.connect(os.path.join(short, SOCKET))
     except BaseException:
-        caller.close()
+        connection.close()
         raise
-    return caller
+    return connection
 
 
 def name(text: str) -> str:
-    """An identifier, quoted."""
+    """Quote an identifier."""
     return '"' + text.replace('"', '""') + '"'
 
 

@@ -1,4 +1,4 @@
-"""The few messages of PostgreSQL's protocol that are read or written here. No I/O."""
+"""The messages of PostgreSQL's protocol that the proxy and the session need. No I/O."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import struct
 
 import msgspec
 
-MAX_STARTUP = 10_000  # as the server has it
+MAX_STARTUP = 10_000  # the same as the server's
 SSL, GSS, CANCEL = 80877103, 80877104, 80877102
 _VERSION_3 = 3
-_OURS = ("user", "database", "replication")  # never the client's choice
+_REPLACED = ("user", "database", "replication")  # the client cannot choose these
 
 
 class BadMessage(Exception):
-    """What came is no message of the protocol."""
+    """Bytes that are no message of the protocol."""
 
 
 class Startup(msgspec.Struct, frozen=True):
-    """How a client begins: a code, and what is set."""
+    """A startup message: a code and its parameters."""
 
     code: int
     body: bytes
@@ -34,41 +34,41 @@ def parse_startup(body: bytes) -> Startup:
 
 
 def startup_length(head: bytes) -> int:
-    """Of what follows the four bytes that say so."""
+    """Return the length of the rest of a startup message."""
     length = struct.unpack("!I", head)[0] - 4
     if not 4 <= length <= MAX_STARTUP:
         raise BadMessage("no length that a beginning has")
     return int(length)
 
 
-def rewritten(startup: Startup, user: str, database: str) -> bytes:
-    """The same beginning for another user and database; any password will do later."""
-    words = startup.body.split(b"\0")
-    if len(words) < 2 or words[-2:] != [b"", b""]:
+def rewrite_startup(startup: Startup, user: str, database: str) -> bytes:
+    """Return the startup message for another user and database."""
+    parts = startup.body.split(b"\0")
+    if len(parts) < 2 or parts[-2:] != [b"", b""]:
         raise BadMessage("its parameters do not end")
-    names, values = words[:-2:2], words[1:-2:2]
+    names, values = parts[:-2:2], parts[1:-2:2]
     if len(names) != len(values):
         raise BadMessage("a parameter has no value")
-    kept = [
+    others = [
         (name, value)
         for name, value in zip(names, values, strict=True)
-        if name.decode("latin-1").lower() not in _OURS
+        if name.decode("latin-1").lower() not in _REPLACED
     ]
-    return startup_message({"user": user, "database": database}, startup.code, kept)
+    return startup_message({"user": user, "database": database}, startup.code, others)
 
 
 def startup_message(
-    words: dict[str, str],
+    parameters: dict[str, str],
     code: int = _VERSION_3 << 16,
     more: list[tuple[bytes, bytes]] | None = None,
 ) -> bytes:
-    pairs = [(name.encode(), value.encode()) for name, value in words.items()] + (more or [])
+    pairs = [(name.encode(), value.encode()) for name, value in parameters.items()] + (more or [])
     body = b"".join(name + b"\0" + value + b"\0" for name, value in pairs) + b"\0"
     return packet(struct.pack("!I", code) + body)
 
 
 def packet(body: bytes) -> bytes:
-    """A message without a type, as the first ones are."""
+    """Return a message without a type, such as the startup message."""
     return struct.pack("!I", len(body) + 4) + body
 
 
@@ -82,19 +82,22 @@ def error(code: str, text: str) -> bytes:
 
 
 def error_text(body: bytes) -> str:
-    """What an ErrorResponse says."""
+    """Return the text of an ErrorResponse."""
     fields = {part[:1]: part[1:].decode("utf-8", "replace") for part in body.split(b"\0") if part}
     return fields.get(b"M", "it failed")
 
 
 def row(body: bytes) -> list[str | None]:
-    """The values of a DataRow, as text."""
+    """Return the values of a DataRow, as text."""
     (count,) = struct.unpack("!H", body[:2])
     values: list[str | None] = []
-    at = 2
+    position = 2
     for _ in range(count):
-        (length,) = struct.unpack("!i", body[at : at + 4])
-        at += 4
-        values.append(None if length < 0 else body[at : at + length].decode("utf-8", "replace"))
-        at += max(length, 0)
+        (length,) = struct.unpack("!i", body[position : position + 4])
+        position += 4
+        if length < 0:
+            values.append(None)
+            continue
+        values.append(body[position : position + length].decode("utf-8", "replace"))
+        position += length
     return values

@@ -13,9 +13,9 @@ from typing import Any, ClassVar, cast
 
 from paddock.model.errors import InvalidInput
 from paddock.model.version import install_command
+from paddock.world.bounded_file import read_bounded
 from paddock.world.context import Context
 from paddock.world.pen.options import PEN_OPTIONS
-from paddock.world.reading import read_bounded
 from paddock.world.service import Seed
 from paddock.world.services.app.service import App
 
@@ -61,7 +61,7 @@ class Storage(App):
         except ImportError:
             hint = install_command("world")
             raise InvalidInput("storage needs moto, which is not installed", hint=hint) from None
-        self.kept()
+        self.program()
 
     def read_seed(self, words: Any) -> Seed:
         """Return the buckets, which may be in a file of JSON. They are no lists of documents."""

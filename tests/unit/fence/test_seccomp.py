@@ -15,7 +15,7 @@ import pytest
 
 from cases import for_each
 from paddock.fence import seccomp
-from paddock.fence.seccomp import PINNED_CPU, REFUSALS, WITHOUT_CGROUP, Refusal, program
+from paddock.fence.seccomp import PINNED_CPU, REFUSALS, WITHOUT_CGROUP, CallRefusal, program
 
 ALL = (*REFUSALS, *WITHOUT_CGROUP, *PINNED_CPU)
 
@@ -166,7 +166,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 
 
 @for_each("refusal", ALL, ids=lambda r: r.calls[0])
-def test_every_refusal_has_its_reason_and_an_error_number(refusal: Refusal) -> None:
+def test_every_refusal_has_its_reason_and_an_error_number(refusal: CallRefusal) -> None:
     assert len(refusal.why.split()) >= 3
     assert refusal.code in (errno.EPERM, errno.ENOSYS)
     assert refusal.calls

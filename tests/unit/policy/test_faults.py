@@ -28,7 +28,7 @@ def faults_of(text: str) -> tuple[FaultTerms, ...]:
 
 
 def words_of(kind: str, words: str) -> dict[str, object]:
-    return dict(faults_of(ENTRY % (kind, words))[0].words)
+    return dict(faults_of(ENTRY % (kind, words))[0].options)
 
 
 def problems(text: str) -> list[tuple[int, str, str]]:
@@ -51,7 +51,7 @@ def test_a_fault_says_where_what_and_when() -> None:
     )
     assert (fault.id, fault.kinds) == ("flaky-payments", (Kind.HTTP,))
     assert fault.match.get("host") == ("api.stripe.com",)
-    assert fault.words == {"status": 429, "retry_after": 2.0}
+    assert fault.options == {"status": 429, "retry_after": 2.0}
     assert fault.strikes == Strikes(rate=0.3, seed=7)
 
 
@@ -185,9 +185,9 @@ def test_a_set_reads_by_its_name_and_all_its_words_fit(name: str) -> None:
     assert len(found) == len(FAULT_SETS[name])
     assert all(one.id.startswith(f"{name}.") and 0 < one.strikes.rate < 1 for one in found)
     for one in found:
-        assert all(kind in FITS[word] for word in one.words for kind in one.kinds)
-        spelled = ENTRY % (f"[{', '.join(one.kinds)}]", dict(one.words))
-        assert dict(faults_of(spelled.replace("True", "true"))[0].words) == one.words
+        assert all(kind in FITS[word] for word in one.options for kind in one.kinds)
+        spelled = ENTRY % (f"[{', '.join(one.kinds)}]", dict(one.options))
+        assert dict(faults_of(spelled.replace("True", "true"))[0].options) == one.options
 
 
 def test_a_set_is_narrowed_to_what_matches() -> None:

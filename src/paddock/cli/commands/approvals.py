@@ -167,12 +167,12 @@ def _edit(options: argparse.Namespace) -> int:
 def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
     import subprocess
 
-    from paddock.gate.approvals.argument_edits import arguments_file, editor_words, read_arguments
+    from paddock.gate.approvals.argument_edits import arguments_file, editor_command, read_arguments
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     with arguments_file(shown) as path:
         try:
-            code = subprocess.run([*editor_words(editor), str(path)], check=False).returncode
+            code = subprocess.run([*editor_command(editor), str(path)], check=False).returncode
         except OSError as error:
             raise InvalidInput(f"$EDITOR cannot be started: {error.strerror}") from None
         if code:

@@ -64,9 +64,9 @@ def make_parser() -> CommandParser:
 def main(arguments: list[str]) -> int:
     arguments, command = split_command(arguments)
     options = make_parser().parse_args(arguments)
-    from paddock.fence.container.keeper_start import early
+    from paddock.fence.registry import early_start
 
-    with early():
+    with early_start():
         return _fork(options, command)
 
 

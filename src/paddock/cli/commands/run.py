@@ -55,9 +55,9 @@ def main(arguments: list[str]) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
         raise InvalidInput("run: no command", hint="e.g. paddock run -- python my_agent.py")
-    from paddock.fence.container.keeper_start import early
+    from paddock.fence.registry import early_start
 
-    with early():
+    with early_start():
         return _run(options, command)
 
 

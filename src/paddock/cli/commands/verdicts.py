@@ -11,7 +11,7 @@ from paddock.model.plain import plain
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.world.verdicts import Report
+    from paddock.world.verdicts import VerdictReport
 
 _WIDEST = 70
 
@@ -21,11 +21,11 @@ def main(arguments: list[str]) -> int:
     with sentences():
         from paddock.cli.journals import find_journal
         from paddock.journal.log import RunLog
-        from paddock.world.verdicts import Options, judge_run
+        from paddock.world.verdicts import VerdictOptions, judge_run
 
         people = tuple(options.person)
         directory = find_journal(options.run, is_quiet=options.json)
-        report = judge_run(RunLog(directory), Options(people))
+        report = judge_run(RunLog(directory), VerdictOptions(people))
         if options.json:
             _write_json(report)
         else:
@@ -49,7 +49,7 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _write_json(report: Report) -> None:
+def _write_json(report: VerdictReport) -> None:
     say_json({
         "verdicts": [verdict.as_json() for verdict in report.verdicts],
         "counts": dict(report.counts),
@@ -57,7 +57,7 @@ def _write_json(report: Report) -> None:
     })  # fmt: skip
 
 
-def _write_text(report: Report) -> None:
+def _write_text(report: VerdictReport) -> None:
     if not report.verdicts:
         say("no fault struck in this run")
         return

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paddock.demo.narrator import StoryMoment
     from paddock.demo.story import Played
     from paddock.run.compare.comparison import Comparison
-    from paddock.world.verdicts import Report as Verdicts
+    from paddock.world.verdicts import VerdictReport as Verdicts
 
 _MAX_WIDTH = 100
 _LABEL = 12

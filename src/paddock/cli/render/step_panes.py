@@ -275,11 +275,11 @@ def files_pane(history: RunHistory, recorded: HistoryStep) -> list[str]:
 def world_pane(run: str, step: int) -> list[str]:
     """Return what a step changed in the stand-ins, field by field."""
     from paddock.cli.render.world import differences
-    from paddock.world.kept import open_kept
+    from paddock.world.saved_worlds import open_saved_world
 
     lines: list[str] = []
     try:
-        with open_kept(Home.find().root, run) as world:
+        with open_saved_world(Home.find().root, run) as world:
             for service in world.services:
                 for difference in differences(service, step, step):
                     lines += _difference_lines(service.name, difference)

@@ -19,9 +19,9 @@ from paddock.cli.render.table import line_width, terminal_table
 from paddock.model.money import money_in
 from paddock.model.plain import plain
 from paddock.model.plural import many
-from paddock.world.changes import Change
-from paddock.world.kept import KeptService
+from paddock.world.changes import DocumentChange
 from paddock.world.registry import load_service, service_names
+from paddock.world.saved_worlds import SavedService
 
 _MAX_VALUE = 200
 _NOTHING: tuple[Any, ...] = (None, [], {}, "")  # in a new field it says nothing
@@ -215,7 +215,7 @@ class FieldDiff(msgspec.Struct, frozen=True):
 class DocumentDifference(msgspec.Struct, frozen=True):
     """The change of one document."""
 
-    change: Change
+    change: DocumentChange
     fields: list[FieldDiff]
 
     @property
@@ -235,7 +235,7 @@ def built_in() -> list[BuiltIn]:
     return [_built_in(name) for name in service_names()]
 
 
-def row_of(kept: KeptService, faults: Mapping[str, int] | None) -> ServiceRow:
+def row_of(kept: SavedService, faults: Mapping[str, int] | None) -> ServiceRow:
     return ServiceRow(
         kept.name,
         kept.host,
@@ -260,7 +260,7 @@ def faults_by_host(journal: Path) -> Mapping[str, int] | None:
     return Counter(traffic.host for traffic in scan if traffic.step.verdict is Verdict.FAULT)
 
 
-def state_after(kept: KeptService, step: int) -> dict[str, Any]:
+def state_after(kept: SavedService, step: int) -> dict[str, Any]:
     """Return the documents as they were when the step had been done."""
     _, position = kept.span(None, step)
     later = {
@@ -277,7 +277,9 @@ def state_after(kept: KeptService, step: int) -> dict[str, Any]:
     return state
 
 
-def differences(kept: KeptService, first: int | None, last: int | None) -> list[DocumentDifference]:
+def differences(
+    kept: SavedService, first: int | None, last: int | None
+) -> list[DocumentDifference]:
     """Return what differs between before the first step and after the last one; without steps,
     since the beginning."""
     since, until = kept.span(first, last)

@@ -1,157 +1,98 @@
-"""A sandbox's way through the gate: its commands, file calls and cells as actions, and the programs
-that its programs start. One run, one journal, opened by the first action.
+"""The calls on a sandbox as actions: commands, file calls and cells, each decided by its gate.
+
+A call that the gate lets through is carried out by the function that came with it (`live`). For a
+command the gate also decides on every program that it would run, before the guest is told to start
+it: from spawn to exec the guest stands still, and nobody could be asked then. On programs that
+programs start the judge decides (`programs.exec_judge`); the journal records every one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
-import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-
-from paddock.doors.machine.programs.agent_processes import Commanders
+from paddock.doors.machine.guest import LocalGuest
 from paddock.doors.machine.programs.exec_actions import file_arguments, named_action
 from paddock.doors.machine.programs.exec_judge import ExecJudge, let_through
-from paddock.doors.machine.programs.kill_fault import Killer
-from paddock.fence.container.driver import PATH
-from paddock.fence.offload import offload
+from paddock.doors.machine.programs.kill_fault import KillFault
+from paddock.doors.machine.programs.process_steps import ExpectedCommand, ProcessSteps
+from paddock.doors.machine.sandbox_gate import SandboxGate
+from paddock.fence.driver import SEARCH_PATH, Capability
 from paddock.fence.processes.programs import ProgramFile, resolve_command
-from paddock.gate.alerts import RaisedAlert
 from paddock.gate.executors import Done, Fault, Spoil
 from paddock.gate.gate import Gate
-from paddock.gate.recorded_answers import RecordedAnswers
-from paddock.gate.run_gate import approvers_for, open_gate
-from paddock.gate.run_keys import run_keyed
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
-from paddock.model.errors import Blocked, FaultInjected, InvalidInput, OutOfSpace, SandboxError
-from paddock.model.events import Opened, ProgramEnded, ProgramStarted
+from paddock.model.errors import Blocked, FaultInjected, InvalidInput, SandboxError
+from paddock.model.events import ProgramEnded, ProgramStarted
 from paddock.model.results import ExecEvent
-from paddock.model.space import is_out_of_space
 from paddock.policy.decide import Policy
 from paddock.policy.fields import READ_OPERATIONS
-from paddock.state.disk_space import full_disk
 
-if TYPE_CHECKING:
-    from paddock.doors.machine.box import Box
-
-_MAX_EXPECTED = 1000
-_SETTLE_S = 2.0  # a caller whose callback hangs is not waited for any longer
-_MAX_STEPS = 10_000
 _FLUSH_S = 0.05  # how long an observation may wait for a record to go with
 Work = Callable[[Action], Awaitable[Done]]
 
 
-class _Expected(msgspec.Struct, frozen=True):
-    """A command that the guest has been told to start."""
-
-    step: int
-    argv: tuple[str, ...]
-    real_paths: tuple[str, ...]  # of all programs that it runs, as they were decided on
-
-
-def _nobody(gate: Gate) -> None:
-    """Wants to know that the gate is open."""
-
-
-class Opening(msgspec.Struct, frozen=True):
-    """How the journal of a sandbox begins, and where answers come from."""
-
-    about: Opened | None = None  # of the run of an agent; the programs that it starts are steps
-    kind: str | None = None  # of any other sandbox: the command that made it
-    answers: RecordedAnswers | None = None
-    on_open: Callable[[Gate], None] = _nobody  # told of the gate before anything crosses
-
-
-class Passage:
+class SandboxActions:
     """One per sandbox; runs on the engine's loop."""
 
-    def __init__(self, box: Box, policy: Policy, opening: Opening) -> None:
-        self.policy = policy
-        self._box = box
-        self._gate: Gate | None = None
-        self._counts: Mapping[str, Any] | None = None  # how often the parent recorded each fault
-        self._is_closed = False
-        self._under_way = 0
-        self._quiet = asyncio.Event()
-        self._has_exec_rules = _has_rules(policy, Kind.EXEC)
-        self._has_file_rules = _has_rules(policy, Kind.FILE)
-        self._expected: list[_Expected] = []  # commands that are begun and not seen yet
-        self._steps: dict[int, int] = {}  # pid, as the sandbox numbers it, to step
+    def __init__(
+        self,
+        guest: LocalGuest,
+        sandbox_gate: SandboxGate,
+        environment: Callable[[], Mapping[str, str]],
+    ) -> None:
+        """`environment` returns the variables that programs get if nobody says otherwise."""
+        self.steps = ProcessSteps()
+        self._guest = guest
+        self._sandbox_gate = sandbox_gate
+        self._environment = environment
+        self._loop = asyncio.get_running_loop()
+        self._kill_fault = KillFault(guest)
         self._flushing: asyncio.TimerHandle | None = None
-        self._cells: list[int] = []  # steps of cells that run now
-        self._killer = Killer(box)
-        self._running: list[int] = []  # steps of commands and cells that run now
-        self._opening = opening
-        self._judge = ExecJudge(self, self._killer, has_rules=self._has_exec_rules)
-        if self.is_run:
-            self._judge.commanders = Commanders()
-        is_judged = self.is_run or self._has_exec_rules
-        box.machine.execs.judge = self._judge if is_judged else None
-        box.machine.execs.listeners.append(self._observed)
-
-    @property
-    def is_run(self) -> bool:
-        """Return whether an agent is at work, whose run can be replayed."""
-        return self._opening.about is not None
-
-    @property
-    def root(self) -> str:
-        """The first run of its lineage; itself, if it is no fork and no replay."""
-        about = self._opening.about
-        if about is None or about.lineage is None:
-            return self._box.sandbox_id
-        return about.lineage.root
-
-    @property
-    def search_path(self) -> str:
-        """Return where the sandbox's programs look for programs, unless they are told otherwise."""
-        return self._box.envs(None).get("PATH", PATH)
+        self._judge = ExecJudge(
+            guest.machine, sandbox_gate, self.steps, self._kill_fault, self._search_path
+        )
+        self._look_for_rules()
+        if self._has_exec_rules or sandbox_gate.is_run:
+            self._be_judged()
+        guest.machine.execs.listeners.append(self._observed)
 
     @property
     def gate(self) -> Gate:
-        """Opened when first needed. What cannot be recorded is not done, so this may raise."""
-        if self._gate is None:
-            box = self._box
-            self._gate = open_gate(
-                box.engine.home,
-                box.sandbox_id,
-                self.policy,
-                about=self._about(),
-                secrets=box.network.secret_values,
-                approvers=approvers_for(self.policy),
-                answers=self._opening.answers,
-            )
-            self._gate.records.journal.failure_listeners.append(box.fail)
-            self._gate.records.keyed = run_keyed(box.engine.home, box.sandbox_id, self.root)
-            self._opening.on_open(self._gate)
-            if self._counts is not None and self._gate.faults is not None:
-                self._gate.faults.restore(self._counts)
-        return self._gate
+        """Return the gate, opened when first needed. Raises JournalBroken or OSError."""
+        return self._sandbox_gate.gate
 
-    def _about(self) -> Opened:
-        """Return what the first record says about the run."""
-        box = self._box
-        run = self._opening.about or Opened(
-            box.sandbox_id, self.policy.agent, kind=self._opening.kind
-        )
-        return msgspec.structs.replace(
-            run,
-            sandbox=box.sandbox_id,
-            template=box.spec.template,
-            enforcement=dict(box.machine.enforcement),
-            parent=box.parent_id,
-        )
+    @property
+    def policy(self) -> Policy:
+        """Return the policy that decides now."""
+        return self._sandbox_gate.policy
 
-    def go_on_from(self, parent: Passage) -> None:
-        """A fork counts faults from where its parent was."""
-        plan = None if parent._gate is None else parent._gate.faults
-        self._counts = parent._counts if plan is None else plan.counts()
+    def change_policy(self, policy: Policy) -> None:
+        """Decide by another policy from the next action on. What is under way was decided by the
+        old one."""
+        self._sandbox_gate.change_policy(policy)
+        self._look_for_rules()
+        if self._has_exec_rules:
+            self._be_judged()
+
+    def _look_for_rules(self) -> None:
+        policy = self._sandbox_gate.policy
+        self._has_exec_rules = _has_rules(policy, Kind.EXEC)
+        self._has_file_rules = _has_rules(policy, Kind.FILE)
+        self._judge.change_rules(has_rules=self._has_exec_rules)
+
+    def _be_judged(self) -> None:
+        """Have the fence ask the judge from now on. Raises CannotEnforce."""
+        self._guest.machine.require(Capability.EXEC_JUDGE)
+        self._guest.machine.execs.judge = self._judge
+
+    def _search_path(self) -> str:
+        """Return where the sandbox's programs look for programs, unless they are told otherwise."""
+        return self._environment().get("PATH", SEARCH_PATH)
 
     async def command(
         self,
@@ -162,7 +103,7 @@ class Passage:
         is_background: bool = False,
         is_begun_elsewhere: bool = False,
     ) -> Any:
-        """A program that the host asks for."""
+        """Run a program that the host asks for."""
         shown = ["sh", *argv[1:]] if argv[0] == "@shell" else list(argv)
         arguments: dict[str, Any] = {"argv": shown, "cwd": cwd, "program": shown[0]}
         if is_background:
@@ -171,32 +112,23 @@ class Passage:
         if files:
             arguments |= {"program": files[0].called, **file_arguments(files[0])}
 
-        killing: list[float] = []  # the fault that ends it, and when
+        kill_after_s: list[float] = []  # of a fault that ends it
 
         async def begin(action: Action) -> Done:
             assert action.step is not None
             await self._cross_named_programs(files, cwd, action.step)
             real_paths = tuple(file.real_path for file in files)
-            expected = _Expected(action.step, tuple(argv), real_paths)
-            self._expected = [*self._expected[-_MAX_EXPECTED:], expected]
-            self._running.append(action.step)
-            self._killer.kill(partial(self._pids_of, action.step), killing)
-            try:
+            expected = ExpectedCommand(action.step, tuple(argv), real_paths)
+            with self.steps.command(expected, is_begun_elsewhere=is_begun_elsewhere):
+                pids = partial(self.steps.pids_of, action.step)
+                self._kill_fault.kill(pids, kill_after_s)
                 return await live(action)
-            finally:
-                self._running.remove(action.step)
-                if not is_begun_elsewhere:
-                    with contextlib.suppress(ValueError):
-                        self._expected.remove(expected)
 
-        spoil = self._killer.watch(killing)
+        spoil = self._kill_fault.watch(kill_after_s)
         return await self._cross(Kind.EXEC, shown[0], arguments, Effect.WRITE, begin, spoil)
 
-    def _pids_of(self, step: int) -> list[int]:
-        return [pid for pid, one in self._steps.items() if one == step]
-
     async def file(self, operation: str, path: str, live: Work, **more: Any) -> Any:
-        """A call on a file; `path` is absolute."""
+        """Do something with a file; `path` is absolute."""
         arguments = {"operation": operation, "path": path, **more}
         if self._has_file_rules:
             arguments |= await self._resolved_paths(path, more.get("to"))
@@ -204,59 +136,18 @@ class Passage:
         return await self._cross(Kind.FILE, operation, arguments, effect, live)
 
     async def code(self, language: str, code: str, context: str, live: Work) -> Any:
+        """Run a cell."""
         arguments = {"language": language, "code": code, "context": context}
 
         async def begin(action: Action) -> Done:
             assert action.step is not None
-            self._cells.append(action.step)
-            self._running.append(action.step)
-            try:
+            with self.steps.cell(action.step):
                 return await live(action)
-            finally:
-                self._cells.remove(action.step)
-                self._running.remove(action.step)
 
         return await self._cross(Kind.CODE, language, arguments, Effect.WRITE, begin)
 
-    def belongs_to(self, pid: int, step: int) -> None:
-        """What that process does from now on is part of the step."""
-        self._steps[pid] = step
-
-    @property
-    def init_pid(self) -> int:
-        """The sandbox's first process, as the host numbers it."""
-        return self._box.machine.init_pid
-
-    def step_of_process(self, pid: int | None) -> int | None:
-        """The step that a process of the sandbox works for, as far as that can be told."""
-        step = None if pid is None else self._steps.get(pid)
-        if step is not None and (step in self._running or not self._cells):
-            return step
-        if self._cells:
-            return self._cells[-1]  # an interpreter outlives the cell that started it
-        return self._running[0] if step is None and len(self._running) == 1 else step
-
-    def change_policy(self, policy: Policy) -> None:
-        """Other terms from the next action on. What is under way was decided by the old ones."""
-        self.policy = policy
-        self._has_exec_rules = _has_rules(policy, Kind.EXEC)
-        self._has_file_rules = _has_rules(policy, Kind.FILE)
-        self._judge.change_rules(has_rules=self._has_exec_rules)
-        if self._has_exec_rules:
-            self._box.machine.execs.judge = self._judge
-        if self._gate is not None:
-            self._gate.change_policy(policy)
-
-    def count_stored(self, size: int) -> None:
-        """Count bytes that were stored for the run outside of its journal."""
-        if self._gate is not None:
-            self._gate.records.journal.budget.add(size)
-
-    def alerts(self) -> list[RaisedAlert]:
-        return [] if self._gate is None else self._gate.alerts.all()
-
     async def admit(self, ask: Mapping[str, Any]) -> None:
-        """An action that another process of the user is about to carry out by itself."""
+        """Decide on an action that another process of the user is about to carry out by itself."""
 
         async def elsewhere(action: Action) -> Done:
             return Done(record={"by": "another process"})
@@ -264,8 +155,8 @@ class Passage:
         arguments = dict(ask["arguments"])
         match Kind(ask["kind"]):
             case Kind.EXEC:
-                words = [str(word) for word in arguments["argv"]]
-                await self.command(words, arguments["cwd"], elsewhere, is_begun_elsewhere=True)
+                argv = [str(word) for word in arguments["argv"]]
+                await self.command(argv, arguments["cwd"], elsewhere, is_begun_elsewhere=True)
             case Kind.FILE:
                 operation, path = arguments.pop("operation"), arguments.pop("path")
                 await self.file(operation, path, elsewhere, **arguments)
@@ -274,30 +165,6 @@ class Passage:
                 await self.code(language, code, str(arguments["context"]), elsewhere)
             case kind:
                 raise InvalidInput(f"{kind} is no action of a machine")
-
-    @contextlib.contextmanager
-    def under_way(self) -> Iterator[None]:
-        """Something that has to settle before the journal is closed."""
-        self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-            self._quiet.set()
-
-    async def close(self, why: str) -> None:
-        """Ends the journal when what is under way has been settled; what comes later is refused."""
-        deadline = time.monotonic() + _SETTLE_S
-        while self._under_way and (left_s := deadline - time.monotonic()) > 0:
-            self._quiet.clear()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._quiet.wait(), left_s)
-        gate, self._is_closed = self._gate, True
-        if gate is not None:
-            try:
-                await offload(gate.close, why)
-            except JournalBroken as failure:
-                self._box.failure = self._box.failure or failure
 
     async def _cross(
         self,
@@ -308,38 +175,31 @@ class Passage:
         live: Work,
         spoil: Spoil | None = None,
     ) -> Any:
-        _ = self._box.channel  # an ended or paused sandbox says so, before anything is recorded
+        gate = self._sandbox_gate.for_action()
         action = Action(kind, name, arguments, effect, is_contained=True)
-        try:
-            gate = self.gate
-        except OutOfSpace:
-            raise
-        except (JournalBroken, OSError) as error:
-            if is_out_of_space(error):
-                raise full_disk(self._box.engine.home.root, error) from error
-            raise Blocked(f"it could not be recorded, so it was not done: {error}") from error
-        with self.under_way():
+        with self._sandbox_gate.under_way():
             receipt = await gate.cross(action, live, spoil=spoil)
-        if self._box.failure is not None and not receipt.is_done:
-            raise self._box.failure
+        if self._guest.failure is not None and not receipt.is_done:
+            raise self._guest.failure
         if isinstance(receipt.exception, JournalBroken):
-            _ = self._box.channel  # the journal of an ended sandbox is closed: say that it ended
+            _ = self._guest.channel  # the journal of an ended sandbox is closed: say that it ended
         return value_of(receipt)
 
     async def _program_files(self, argv: list[str], cwd: str) -> list[ProgramFile]:
         """Return the programs that a command would run; none when there is no such program."""
-        found = await self._box.channel.ask(
-            "resolve", path=argv[0], cwd=cwd, search=self.search_path
+        answer = await self._guest.channel.ask(
+            "resolve", path=argv[0], cwd=cwd, search=self._search_path()
         )
-        if "error" in found:
+        if "error" in answer:
             return []
+        path = str(answer["path"])
         try:
-            return resolve_command(str(found["path"]), argv, cwd, self._judge.known_programs())
+            return resolve_command(path, argv, cwd, self._judge.known_programs())
         except FileNotFoundError:
             return []
         except OSError as error:
-            self._judge.record_refusal(str(found["path"]), argv, error, None)
-            raise Blocked(f"{found['path']}: {error.strerror}") from error
+            self._judge.record_refusal(path, argv, error, None)
+            raise Blocked(f"{path}: {error.strerror}") from error
 
     async def _cross_named_programs(self, files: list[ProgramFile], cwd: str, step: int) -> None:
         """Have the gate decide on the programs that a command's program names: a script's
@@ -350,51 +210,31 @@ class Passage:
                 value_of(await self.gate.cross(action, let_through))
 
     async def _resolved_paths(self, path: str, to: str | None) -> dict[str, Any]:
-        """Rules compare what a path leads to: a link is no way around them."""
+        """Return what paths lead to, which rules compare: a link is no way around them."""
         real = {}
-        for key, place in (("path", path), ("to", to)):
-            if place is not None:
-                found = await self._box.channel.ask("resolve", path=place)
-                real[key] = str(found.get("real") or place)
+        for key, named in (("path", path), ("to", to)):
+            if named is not None:
+                answer = await self._guest.channel.ask("resolve", path=named)
+                real[key] = str(answer.get("real") or named)
         return real if real.get("path") == path else {**real, "called": path}
 
-    def expectation(self, event: ExecEvent) -> _Expected | None:
-        for one in self._expected:
-            skip = 1 if one.argv[0] == "@shell" else 0  # the guest chooses the shell
-            if event.argv[skip:] == one.argv[skip:]:
-                return one
-        return None
-
-    def step_of(self, event: ExecEvent) -> int | None:
-        step = self._steps.get(event.pid)
-        if step is None:
-            step = self._steps.get(event.parent)
-        expected = self.expectation(event) if step is None else None
-        if expected is not None:
-            step = expected.step
-        elif step is None and self._cells:
-            step = self._cells[-1]  # an interpreter that is started for a cell
-        if step is not None:
-            if len(self._steps) > _MAX_STEPS:
-                self._steps.pop(next(iter(self._steps)))
-            self._steps[event.pid] = step
-        return step
-
     def _observed(self, event: ExecEvent) -> None:
-        """Told once when a program starts, and once when it has ended."""
-        if self._gate is None or self._is_closed:
+        """Record a program; called when it starts, and when it has ended."""
+        gate = self._sandbox_gate.opened
+        if gate is None:
             return
-        self._gate.observe(_observation(event), self.step_of(event))
+        gate.observe(_observation(event), self.steps.of_exec(event))
         if self._flushing is None:
-            self._flushing = self._box.engine.loop.call_later(_FLUSH_S, self._flush)
+            self._flushing = self._loop.call_later(_FLUSH_S, self._flush)
 
     def _flush(self) -> None:
         self._flushing = None
-        if self._gate is not None and not self._is_closed:
+        gate = self._sandbox_gate.opened
+        if gate is not None:
             try:
-                self._gate.flush()
+                gate.flush()
             except JournalBroken:  # what cannot be recorded does not happen, inside either
-                self._box.machine.execs.judge = lambda attempt: errno.EACCES
+                self._guest.machine.execs.judge = lambda attempt: errno.EACCES
 
 
 def _observation(event: ExecEvent) -> ProgramStarted | ProgramEnded:
@@ -413,7 +253,7 @@ def _observation(event: ExecEvent) -> ProgramStarted | ProgramEnded:
 
 
 def value_of(receipt: Receipt) -> Any:
-    """What the caller gets of a receipt: the value, or the error that says what happened."""
+    """Return the value of a receipt, or raise the error that says what happened."""
     if receipt.is_done:
         return receipt.result
     if receipt.outcome is Outcome.FAULTED or isinstance(receipt.exception, Fault):
@@ -426,7 +266,7 @@ def value_of(receipt: Receipt) -> Any:
 
 
 def _has_rules(policy: Policy, kind: Kind) -> bool:
-    """Whether a rule can say anything but yes to what stays inside."""
+    """Return whether a rule can say anything but yes to what stays inside."""
     return any(
         kind in rule.kinds and rule.decide is not Verdict.ALLOW for rule in policy.rules
     ) or any(kind in fault.kinds for fault in policy.faults)

@@ -33,7 +33,7 @@ from paddock.doors.machine.sandboxes import (
     list_snapshots,
     resize_pool,
 )
-from paddock.doors.terms import PolicyWord, terms_of
+from paddock.doors.terms import PolicyLike, terms_of
 from paddock.model.results import CommandResult, SandboxInfo, WatchEvent
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class AsyncSandbox(Face):
     @classmethod
     async def create(
         cls,
-        policy: PolicyWord = None,
+        policy: PolicyLike = None,
         *,
         limits: Mapping[str, Any] | None = None,
         mounts: Iterable[Mapping[str, Any]] | None = None,

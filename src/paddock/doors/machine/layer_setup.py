@@ -1,13 +1,12 @@
-"""The files of a sandbox on the host: where they lie, and what they begin as."""
+"""The writable layer of a new sandbox: what the host sets aside for it, and what is in it first."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.doors.machine.engine import Engine
-from paddock.fence.base import Place
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
+from paddock.fence.driver import Allocation
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.spec import Spec
 from paddock.state.home import Home, remove_tree
 from paddock.state.layers.layers import Layers
@@ -17,9 +16,9 @@ if TYPE_CHECKING:
     from paddock.state.snapshots.store import SnapshotStore
 
 
-def place(home: Home, name: str, spec: Spec, base: str | None = None) -> Place:
-    """Where a new sandbox's files lie."""
-    return Place(
+def allocate(home: Home, name: str, spec: Spec, base: str | None = None) -> Allocation:
+    """Return what the host sets aside for a new sandbox."""
+    return Allocation(
         machine_id=name,
         layer=name,
         hostname=name,
@@ -38,21 +37,22 @@ def _quotas(home: Home, names: list[str]) -> dict[str, int]:
 
 
 def snapshots_of(home: Home) -> SnapshotStore:
-    """What was saved in this home."""
+    """Return the snapshots that were saved in this home."""
     from paddock.state.snapshots.store import SnapshotStore  # loaded when the first one is made
 
     return SnapshotStore(home.snapshots)
 
 
 def stamps_of(layer: Path) -> dict[str, Any]:
-    """What a later look tells changes by."""
+    """Return the stamps of a layer's files, by which a later look tells what has changed."""
     from paddock.state.changes.tree_scan import scan
 
     return dict(scan(layer / "home"))
 
 
 def renew_work(layer: Path) -> None:
-    """An overlay's work directory belongs to one mount: a fork starts with an empty one."""
+    """Remove the work directories of overlays: each belongs to one mount, and a fork starts with an
+    empty one."""
     overlays = layer / "overlays"
     for directory in overlays.iterdir() if overlays.is_dir() else ():
         work = directory / "work"
@@ -60,12 +60,12 @@ def renew_work(layer: Path) -> None:
             remove_tree(work)
 
 
-def restore(engine: Engine, snapshot: str, layers: Layers, name: str) -> None:
-    """Fills a new layer with what was saved."""
+def restore(home: Home, snapshot: str, layers: Layers, name: str) -> None:
+    """Fill a new layer with a snapshot."""
     path = layers.path(name)
     for part in list(path.iterdir()):
         part.rmdir()
     owner = LAYER_OWNER if is_privileged() else None
-    store = snapshots_of(engine.home)
+    store = snapshots_of(home)
     store.restore(store.find(snapshot), path, owner=owner)
     renew_work(path)

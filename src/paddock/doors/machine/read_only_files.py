@@ -123,7 +123,7 @@ def _governing(source: Path, own: Governing) -> list[Governing]:
 
 
 def _files(governing: Governing) -> Iterator[str]:
-    """Absolute paths; each is named together with every link that leads to it."""
+    """Yield absolute paths; each is named together with every link that leads to it."""
     for path in [*([governing.file] if governing.file else []), *existing_files(governing)]:
         yield from links_on_the_way(path)
         yield os.path.realpath(path)

@@ -1,4 +1,4 @@
-"""Sandboxes made and found, and the pool of those made ahead."""
+"""Sandboxes of this user: made, found and listed; their snapshots; the pool of machines."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import asyncio
 import os
 from typing import TYPE_CHECKING
 
-from paddock.doors.machine.actions import Opening
 from paddock.doors.machine.box import DEFAULT_OPENING, DEFAULT_SOURCES, Box
 from paddock.doors.machine.control import Control
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.layer_setup import snapshots_of
-from paddock.doors.machine.pool import Pool
+from paddock.doors.machine.sandbox_gate import Opening
 from paddock.doors.machine.sources import BoxSources
 from paddock.fence.offload import offload
 from paddock.model.errors import OutOfSpace, SandboxError
@@ -37,7 +36,6 @@ async def create_box(
     check_space(home)
     try:
         with telling_full_disk(home):
-            engine_pool(engine)
             await _open_control(engine)
             return await Box.create(engine, spec, policy, sources, opening)
     except (OutOfSpace, asyncio.CancelledError):
@@ -48,7 +46,7 @@ async def create_box(
 
 
 async def connect_box(engine: Engine, sandbox_id: str) -> Box | RemoteBox:
-    """A sandbox that exists: ours, or one of another process of the same user."""
+    """Return a sandbox that exists: ours, or one of another process of the same user."""
     own: Box | None = engine.boxes.get(sandbox_id)
     if own is not None:
         return own
@@ -58,7 +56,7 @@ async def connect_box(engine: Engine, sandbox_id: str) -> Box | RemoteBox:
 
 
 async def list_boxes(engine: Engine) -> list[SandboxInfo]:
-    """All sandboxes of the user that run or are paused, of whatever process, oldest first."""
+    """Return all sandboxes of the user that run or are paused, of any process, oldest first."""
     from paddock.doors.machine.remote import RemoteBox, living
 
     infos = [box.info() for box in list(engine.boxes.values())]
@@ -84,7 +82,7 @@ async def list_snapshots(engine: Engine) -> list[SnapshotInfo]:
 
 
 async def delete_snapshot(engine: Engine, snapshot: str) -> int:
-    """Remove a snapshot by name or id; how many bytes that freed."""
+    """Remove a snapshot by name or id; return how many bytes that freed."""
 
     def delete() -> int:
         store = snapshots_of(engine.home)
@@ -100,13 +98,6 @@ async def _open_control(engine: Engine) -> None:
         await engine.control.open()
 
 
-def engine_pool(engine: Engine) -> Pool:
-    """The engine's pool; empty until it is asked for or the process proves long-lived."""
-    if engine.pool is None:
-        engine.pool = Pool(engine)
-    pool: Pool = engine.pool
-    return pool
-
-
 async def resize_pool(engine: Engine, size: int) -> None:
-    await engine_pool(engine).resize(size)
+    """Keep so many machines ready on this engine."""
+    await engine.pool.resize(size)

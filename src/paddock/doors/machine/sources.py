@@ -109,7 +109,7 @@ class NoWorld:
 
 
 class BoxSources(NamedTuple):
-    """What a sandbox is created with besides its spec and its policy."""
+    """The sources that a sandbox is created with besides its spec and its policy."""
 
     secrets: SecretSource = HostSecrets()
     world: WorldSource = SeededWorld()

@@ -1,4 +1,4 @@
-"""What a sandbox changed, and writing chosen changes back to the caller's own directories."""
+"""The changes that a sandbox made, and writing chosen ones back to the caller's own directories."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
 
 
-class Changed(msgspec.Struct, frozen=True):
+class WorkspaceChange(msgspec.Struct, frozen=True):
     """One change, with the path as the sandbox sees it."""
 
     path: str
     kind: str  # added | modified | deleted
     change: Change
-    tree: Tree
+    tree: ChangedTree
 
     def __str__(self) -> str:
         return f"{self.kind:8} {self.path}"
 
 
-class Tree(msgspec.Struct, frozen=True):
+class ChangedTree(msgspec.Struct, frozen=True):
     """An overlay mount or the workspace: where its changed files lie, and where they would go."""
 
     target: str
@@ -46,13 +46,13 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Changes:
-    """What changed at one moment. `apply` reads the files as they are then."""
+    """The changes of one moment. `apply` reads the files as they are then."""
 
-    def __init__(self, box: Box, changed: list[Changed]) -> None:
+    def __init__(self, box: Box, changed: list[WorkspaceChange]) -> None:
         self._box = box
         self._all = changed
 
-    def __iter__(self) -> Iterator[Changed]:
+    def __iter__(self) -> Iterator[WorkspaceChange]:
         return iter(self._all)
 
     def __len__(self) -> int:
@@ -60,17 +60,17 @@ class Changes:
 
     @property
     def added(self) -> list[str]:
-        """Paths that were added."""
+        """Returns the paths that were added."""
         return self._of("added")
 
     @property
     def modified(self) -> list[str]:
-        """Paths that were modified."""
+        """Returns the paths that were modified."""
         return self._of("modified")
 
     @property
     def deleted(self) -> list[str]:
-        """Paths that were deleted."""
+        """Returns the paths that were deleted."""
         return self._of("deleted")
 
     def apply(
@@ -89,7 +89,7 @@ class Changes:
         if self._box.machine.ended_by is not None:
             raise SandboxDied(self._box.sandbox_id, self._box.machine.ended_by)
         applied: list[Applied] = []
-        governing = governing_file(self._box.passage.policy)
+        governing = governing_file(self._box.actions.policy)
         for tree in dict.fromkeys(c.tree for c in chosen):
             own = [c.change for c in chosen if c.tree == tree]
             own, refused = split_hidden(own, tree.source.hidden if tree.source else ())
@@ -107,7 +107,7 @@ class Changes:
                 )
         return applied
 
-    def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[Changed]:
+    def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[WorkspaceChange]:
         if paths is None:
             return [c for c in self._all if c.tree.source is not None or has_target]
         known = {c.path: c for c in self._all}
@@ -130,14 +130,14 @@ class Changes:
 def changes_of(box: Box) -> Changes:
     """Compares every overlay with its source and the workspace with its start."""
     layer = box.layers.path(box.machine.layer)
-    found: list[Changed] = []
+    found: list[WorkspaceChange] = []
     for number, mount in enumerate(box.spec.mounts):
         if mount.mode is MountMode.OVERLAY:
-            tree = Tree(mount.target, layer / f"overlays/{number}/upper", mount)
+            tree = ChangedTree(mount.target, layer / f"overlays/{number}/upper", mount)
             with _opened(mount, None) as source:
                 hidden = frozenset(mount.hidden)
                 found += _changed(tree, overlay_changes(tree.files, source, hidden=hidden))
-    home = Tree(HOME, layer / "home", None)
+    home = ChangedTree(HOME, layer / "home", None)
     mounted = {m.target for m in box.spec.mounts}
     own = _changed(home, scan_changes(_start_stamps(box), home.files))
     found += [c for c in own if c.path not in mounted]  # a mount point is ours, not a change
@@ -146,7 +146,7 @@ def changes_of(box: Box) -> Changes:
 
 @contextlib.contextmanager
 def _opened(source: Mount | None, to: str | os.PathLike[str] | None) -> Iterator[int]:
-    """The directory to compare with or to write to: a source by its checked descriptor."""
+    """Open the directory to compare with or to write to: a source by its checked descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     if source is None:
         assert to is not None
@@ -168,5 +168,5 @@ def _start_stamps(box: Box) -> Mapping[str, Stamp]:
     return box.start.stamps
 
 
-def _changed(tree: Tree, changes: Iterable[Change]) -> list[Changed]:
-    return [Changed(f"{tree.target}/{c.path}", c.kind, c, tree) for c in changes]
+def _changed(tree: ChangedTree, changes: Iterable[Change]) -> list[WorkspaceChange]:
+    return [WorkspaceChange(f"{tree.target}/{c.path}", c.kind, c, tree) for c in changes]

@@ -30,12 +30,7 @@ from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.dial import Dialer
 from paddock.doors.network.transport.pool import IDLE_S, ConnectionPool
 from paddock.doors.network.transport.stream import ConnLost
-from paddock.fence.container.network.namespace import (
-    Attempt,
-    DoorSockets,
-    original_destination,
-    read_attempts,
-)
+from paddock.fence.network import DoorSockets, NetworkAttempt, original_destination
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Outcome, Receipt
@@ -217,14 +212,14 @@ class NetworkDoor:
 
     def _read_attempts(self) -> None:
         try:
-            attempts = read_attempts(self._sockets.log)
+            attempts = self._sockets.log.read()
         except OSError:
             self._loop.remove_reader(self._sockets.log.fileno())
             return
         for attempt in attempts:
             self._attempted(attempt)
 
-    def _attempted(self, attempt: Attempt) -> None:
+    def _attempted(self, attempt: NetworkAttempt) -> None:
         """Record a packet that is neither TCP nor a DNS query; the kernel has refused it."""
         origin = Origin("https", attempt.address, attempt.port or 0)
         why = f"{attempt.protocol.upper()} does not leave the sandbox."

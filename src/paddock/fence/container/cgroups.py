@@ -22,7 +22,7 @@ GROUP = "paddock"
 
 
 class Counters(NamedTuple):
-    """What the kernel counted for one group since it was made."""
+    """The counters of the kernel for one group since it was made."""
 
     cpu_s: float = 0.0
     memory_bytes: int = 0
@@ -50,7 +50,7 @@ class Group(Protocol):
 
 
 class Hierarchy(NamedTuple):
-    """Where groups can be made here, or why they cannot."""
+    """The control groups that can be made here, or the reason why none can."""
 
     version: int  # 0: none
     bases: Mapping[str, Path] = {}
@@ -68,7 +68,7 @@ class Hierarchy(NamedTuple):
         return self.open(name)
 
     def paths(self, name: str) -> list[str]:
-        """Where the group `name` would be."""
+        """Return the directories that the group `name` would have."""
         return self.open(name).paths() if self.version else []
 
     def open(self, name: str) -> Group:
@@ -78,7 +78,7 @@ class Hierarchy(NamedTuple):
 
 
 def find() -> Hierarchy:
-    """The best hierarchy that this process may write."""
+    """Return the best hierarchy that this process may write."""
     v2 = _find_v2()
     if v2.version:
         return v2

@@ -1,6 +1,7 @@
-"""Which files were read and written inside, told by the kernel (fanotify). Root only.
+"""File events: which files were read and written inside, reported by the kernel (fanotify). Root
+only.
 
-One group for the whole process (the kernel grants few), with a mark on each mount of interest.
+One group serves the whole process (the kernel grants few), with a mark on each mount of interest.
 An event carries an open descriptor; its mount number says which sandbox and which target it was.
 """
 
@@ -12,12 +13,12 @@ import ctypes
 import os
 import struct
 import time
-from collections import deque
-from collections.abc import Mapping
+from functools import partial
 
 import msgspec
 
 from paddock.fence.container.notifier import inner_pids
+from paddock.fence.event_logs import FileLog
 from paddock.fence.processes.mount_table import mount_number
 from paddock.model.results import FileEvent
 
@@ -26,35 +27,9 @@ _MARK_ADD, _MARK_MOUNT = 0x1, 0x10
 _OPEN, _CLOSE_WRITE, _OVERFLOW = 0x20, 0x8, 0x4000
 _O_LARGEFILE = 0o100000
 _METADATA = struct.Struct("=IBBHQii")
-MAX_EVENTS = 10_000
 BATCH, BUDGET, PAUSE_S = 64, 5_000, 0.05  # events at once, a second, and the rest between
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class FileLog:
-    """The last file events of one sandbox."""
-
-    def __init__(self, pids: Mapping[int, int]) -> None:
-        self.pids = pids  # of programs that may have ended before their event is read
-        self._events: deque[FileEvent] = deque(maxlen=MAX_EVENTS)
-        self.dropped = 0
-        self._closers: list[object] = []
-
-    def add(self, event: FileEvent) -> None:
-        if len(self._events) == MAX_EVENTS:
-            self.dropped += 1
-        self._events.append(event)
-
-    def all(self) -> list[FileEvent]:
-        return list(self._events)
-
-    def on_close(self, closer: object) -> None:
-        self._closers.append(closer)
-
-    def close(self) -> None:
-        while self._closers:
-            self._closers.pop()()  # type: ignore[operator]
 
 
 class _Mark(msgspec.Struct, frozen=True):
@@ -72,7 +47,6 @@ class Auditor:
             raise OSError(ctypes.get_errno(), "fanotify_init")
         self._marks: dict[int, _Mark] = {}
         self._budget, self._spent_at = float(BUDGET), 0.0
-        self._logs: list[FileLog] = []
         asyncio.get_running_loop().add_reader(self._fd, self._on_readable)
 
     def watch(self, init_pid: int, targets: list[str], log: FileLog) -> None:
@@ -88,7 +62,7 @@ class Auditor:
             finally:
                 os.close(fd)
             self._marks[number] = _Mark(log, target)
-            log.on_close(lambda number=number: self._marks.pop(number, None))
+            log.on_close(partial(self._marks.pop, number, None))
 
     def close(self) -> None:
         with contextlib.suppress(RuntimeError):
@@ -118,8 +92,9 @@ class Auditor:
                 os.close(fd)
 
     def _spend(self, count: int) -> None:
-        """An agent that opens files in a loop must not cost the host a core: what comes faster than
-        the budget waits in the kernel's queue, and what overflows that is counted as dropped."""
+        """Count events against the budget: an agent that opens files in a loop must not cost the
+        host a core. What comes faster waits in the kernel's queue, and what overflows that is
+        counted as dropped."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._budget = min(BUDGET, self._budget + (now - self._spent_at) * BUDGET) - count
@@ -147,5 +122,5 @@ class Auditor:
 
 
 def _inner_path(target: str, path: str) -> str:
-    """The kernel shows a path relative to the mount it cannot reach from here; make it whole."""
+    """Return the whole path inside: the kernel shows one that is relative to the mount."""
     return path if path == target or path.startswith(target + "/") else target + path.rstrip("/")

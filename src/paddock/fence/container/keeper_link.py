@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from paddock.fence.container.keeper_protocol import MAX_MESSAGE
-from paddock.fence.container.keeper_start import FIRST, roused
+from paddock.fence.container.keeper_protocol import FIRST, MAX_MESSAGE
+from paddock.fence.container.keeper_start import keeper_for
 from paddock.fence.guest import wire
 from paddock.model.errors import HostCannot
 from paddock.state.home import Home
@@ -34,7 +34,7 @@ class KeeperLink:
     @classmethod
     async def start(cls, home: Home) -> KeeperLink:
         """Starts the keeper and waits until it has swept and has its layers ready."""
-        ours, process = roused(os.fspath(home.root.absolute()))  # a vfork; nothing to wait for
+        ours, process = keeper_for(os.fspath(home.root.absolute()))  # a vfork; nothing to wait for
         link = cls(ours, process)
         loop = asyncio.get_running_loop()
         first = link._waiting[FIRST] = loop.create_future()
@@ -61,7 +61,7 @@ class KeeperLink:
         return self._lost is not None
 
     def close_in_child(self) -> None:
-        """In a forked child: lets go of the socket, or the keeper would never see its host end."""
+        """Close the socket in a forked child, or the keeper would never see its host end."""
         self._sock.close()
 
     def close(self, *, is_waiting: bool = True) -> None:

@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
+from paddock.fence.container.keeper_protocol import FIRST
 from paddock.fence.guest import wire
 from paddock.model.errors import HostCannot
 
-FIRST = 1  # the number of the first ask, which says where the home is
 _SOURCE = __file__.rsplit("/", 4)[0]
 # It goes without tidying its own memory up: whoever reads our output waits for the end of its too.
 _PROGRAM = (
@@ -22,37 +23,49 @@ _PROGRAM = (
     "from paddock.fence.container.keeper import main; main(int(sys.argv[1])); os._exit(0)"
 )
 
-Roused = tuple[socket.socket, "subprocess.Popen[bytes]"]
-_waiting: dict[str, Roused] = {}  # by home
+
+class StartedKeeper(NamedTuple):
+    """A keeper that gets up, and our end of its socket."""
+
+    sock: socket.socket
+    process: subprocess.Popen[bytes]
+
+
+_early: dict[str, StartedKeeper] = {}  # keepers that nobody has asked for yet, by home
 
 
 @contextmanager
-def early() -> Iterator[None]:
+def early_keeper() -> Iterator[None]:
     """Within this a keeper gets up, for the first who asks for one. It goes when nobody has."""
-    one = rouse()
+    keeper = start_keeper()
     try:
         from paddock.state.home import Home  # only now: meanwhile the keeper loads too
 
         root = os.fspath(Home.find().root.absolute())
-        _waiting[root] = tell(one, root)
+        send_home(keeper, root)
     except BaseException:
-        _dismiss(one)
+        _dismiss(keeper)
         raise
+    _early[root] = keeper
     try:
         yield
     finally:
-        left = _waiting.pop(root, None)
+        left = _early.pop(root, None)
         if left is not None:
             _dismiss(left)
 
 
-def roused(root: str) -> Roused:
-    """One that knows of this home: the one that gets up already, or a new one."""
-    return _waiting.pop(root, None) or tell(rouse(), root)
+def keeper_for(root: str) -> StartedKeeper:
+    """Return a keeper for this home: the one that gets up already, or a new one."""
+    keeper = _early.pop(root, None)
+    if keeper is None:
+        keeper = start_keeper()
+        send_home(keeper, root)
+    return keeper
 
 
-def rouse() -> Roused:
-    """A new keeper, and our end of its socket."""
+def start_keeper() -> StartedKeeper:
+    """Start a keeper that does not know its home yet."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
@@ -62,30 +75,28 @@ def rouse() -> Roused:
             env={"PATH": os.environ.get("PATH", "/usr/bin:/bin")},
         )
     ours.setblocking(False)
-    return ours, process
+    return StartedKeeper(ours, process)
 
 
-def tell(one: Roused, root: str) -> Roused:
-    """Says where the home is. A new socket has room for it."""
+def send_home(keeper: StartedKeeper, root: str) -> None:
+    """Tell a keeper where the home is. A new socket has room for it."""
     data: bytes = wire.pack({"number": FIRST, "home": root})  # type: ignore[no-untyped-call]
     try:
-        one[0].send(data)
+        keeper.sock.send(data)
     except OSError as error:
         raise HostCannot(f"the keeper is gone: {error.strerror}") from None
-    return one
 
 
-def _dismiss(one: Roused) -> None:
-    sock, process = one
-    sock.close()
-    process.wait()
+def _dismiss(keeper: StartedKeeper) -> None:
+    keeper.sock.close()
+    keeper.process.wait()
 
 
 def _after_fork_in_child() -> None:
-    """It is the parent's: our copy of the socket would keep it from seeing its host end."""
-    for sock, _ in _waiting.values():
-        sock.close()
-    _waiting.clear()
+    """Close the sockets of the parent's keepers: our copies would keep them from seeing its end."""
+    for keeper in _early.values():
+        keeper.sock.close()
+    _early.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

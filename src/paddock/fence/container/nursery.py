@@ -7,7 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
-from paddock.fence.container.launch import Tree
+from paddock.fence.container.launch import StagedTree
 from paddock.fence.guest import wire
 
 _GUEST = str(Path(__file__).parent.parent / "guest")
@@ -26,7 +26,9 @@ class Nursery:
         self._pid = 0
         self._start()
 
-    def fork(self, ask: dict[str, object], trees: list[Tree], fds: list[int]) -> tuple[int, int]:
+    def fork(
+        self, ask: dict[str, object], trees: list[StagedTree], fds: list[int]
+    ) -> tuple[int, int]:
         """Asks for a guest; returns its pid and a descriptor of it."""
         words = {**ask, "trees": [[tree.number, tree.is_directory] for tree in trees]}
         data: bytes = wire.pack(words)  # type: ignore[no-untyped-call]

@@ -110,7 +110,7 @@ def _forget():
 
 
 def _rename():
-    """The command line of pid 1 is for all to read inside: it must not tell of the host."""
+    """Change the command line of pid 1, which all may read inside: it must not tell of the host."""
     fd = os.open("/proc/self/stat", os.O_RDONLY | os.O_CLOEXEC)
     fields = os.read(fd, 4096).rpartition(b")")[2].split()
     os.close(fd)
@@ -300,7 +300,7 @@ def _place(boot):
 
 
 def map_ids(inner, uid, gid):
-    """One id, as an ordinary user may write it for himself."""
+    """Map one id, as an ordinary user may write it for himself."""
     # A change of uid takes the process's own /proc files away from it; nothing untrusted is there
     # yet that could look in. The guest's boot closes this again.
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)

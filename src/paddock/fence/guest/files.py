@@ -93,7 +93,8 @@ def furnish(stream, ask):
 
 
 def _place(path, parts):
-    """As a whole: what stands there may be a link to something that is read-only."""
+    """Put a file in place as a whole: what stands there may be a link to something that is
+    read-only."""
     fd = _open_for_write(path + ".new", 0o644, False)
     try:
         for part in parts:
@@ -139,7 +140,7 @@ def listing(stream, ask):
 
 
 def resolve(stream, ask):
-    """What a path, or a program's name along PATH, leads to here and now."""
+    """Answer what a path, or a program's name along PATH, leads to here and now."""
 
     def do():
         name = spawn.with_shell([ask["path"]])[0]

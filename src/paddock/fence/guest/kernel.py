@@ -36,7 +36,7 @@ def main() -> None:
     gc.disable()  # start-up makes much and drops little: a collection finds nothing
     interrupts = kernel_link.Interrupts()
     interrupts.install()
-    link = kernel_link.Link(interrupts)
+    link = kernel_link.KernelLink(interrupts)
     kernel_link.open_streams()
     faulthandler.enable()  # a crash in C code says on stderr where it was
     try:
@@ -55,7 +55,7 @@ def main() -> None:
 class Cells:
     """Runs one request after the other."""
 
-    def __init__(self, link: kernel_link.Link, interrupts: Any, shell: Any) -> None:
+    def __init__(self, link: kernel_link.KernelLink, interrupts: Any, shell: Any) -> None:
         self._link, self._interrupts, self._shell = link, interrupts, shell
 
     def serve(self) -> None:
@@ -255,7 +255,7 @@ class HookPart:
         self._is_active = False
 
 
-def load_shell(link: kernel_link.Link, extra: str | None) -> Any:
+def load_shell(link: kernel_link.KernelLink, extra: str | None) -> Any:
     """The shell, with the sandbox's own IPython or else with ours."""
     ShellPart.link = link
     ShellPart.scratch = os.environ["IPYTHONDIR"] = _scratch_directory()

@@ -41,7 +41,7 @@ class Table:
     def start(self, stream, ask):
         try:
             process = Process(self._loop, ask, self._base_env)
-        except spawn.Failure as failure:
+        except spawn.SpawnFailure as failure:
             stream.fail(failure.error, failure.path, cause=failure.cause)
             return
         except OSError as error:

@@ -14,7 +14,7 @@ OOM_SCORE = b"500"  # the kernel must prefer any program to the guest when memor
 _DEFAULTS = [_signal.SIGPIPE, _signal.SIGINT, _signal.SIGCHLD, _signal.SIGXFSZ]
 
 
-class Failure(Exception):
+class SpawnFailure(Exception):
     """A program was not started. `cause` is what the kernel refused: the working `directory`, the
     `program`, or the `interpreter` that a script names."""
 
@@ -30,7 +30,7 @@ def start(argv, environment, cwd, actions):
     try:
         os.chdir(cwd)  # the child's directory is ours at that moment; nobody else can look
     except OSError as error:
-        raise Failure("directory", cwd, error) from None
+        raise SpawnFailure("directory", cwd, error) from None
     try:
         pid = _spawn(argv, environment, actions)
     finally:
@@ -62,12 +62,12 @@ def _spawn(argv, environment, actions):
             )
         except (FileNotFoundError, NotADirectoryError):
             if os.path.isfile(program):
-                raise Failure("interpreter", program, found) from None
+                raise SpawnFailure("interpreter", program, found) from None
         except PermissionError as error:
             found = error
         except OSError as error:
-            raise Failure("program", argv[0], error) from None
-    raise Failure("program", argv[0], found)
+            raise SpawnFailure("program", argv[0], error) from None
+    raise SpawnFailure("program", argv[0], found)
 
 
 def _candidates(program, environment):

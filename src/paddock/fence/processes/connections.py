@@ -1,5 +1,6 @@
-"""Whether a program inside a sandbox still has its end of a connection. One that will write no more
-and waits for an answer looks, from the other end, like one that has gone."""
+"""The ends of connections that programs inside a sandbox still hold. A program that will write
+no more and waits for an answer looks, from the other end, like one that has gone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ _PORT, _INODE = 1, 9  # fields of a line
 
 
 def is_open(init_pid: int, port: int) -> bool:
-    """Whether anybody inside has a socket with this port; False where nobody can tell."""
+    """Return whether anybody inside has a socket with this port; False where nobody can tell."""
     return any(_has(f"/proc/{init_pid}/net/{name}", port) for name in ("tcp", "tcp6"))
 
 

@@ -11,7 +11,7 @@ import msgspec
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
-class Mount(msgspec.Struct, frozen=True):
+class MountEntry(msgspec.Struct, frozen=True):
     """One line of mountinfo: what part of which file system is where, and whether to be written."""
 
     number: int
@@ -24,7 +24,7 @@ class Mount(msgspec.Struct, frozen=True):
 class MountTable(msgspec.Struct, frozen=True):
     """The mounts of one sandbox. They never change: nothing inside can mount."""
 
-    mounts: tuple[Mount, ...]
+    mounts: tuple[MountEntry, ...]
     pid: int
     uid: int
     gid: int
@@ -61,7 +61,7 @@ class MountTable(msgspec.Struct, frozen=True):
                 return False
         return self._may_write(os.fstat(fd)) or self._may_replace(path, mount)
 
-    def _mount_of(self, fd: int) -> Mount | None:
+    def _mount_of(self, fd: int) -> MountEntry | None:
         number = mount_number(fd)
         return next((mount for mount in self.mounts if mount.number == number), None)
 
@@ -72,7 +72,7 @@ class MountTable(msgspec.Struct, frozen=True):
             return True
         return bool(info.st_mode & stat.S_IWOTH)
 
-    def _may_replace(self, path: str, mount: Mount) -> bool:
+    def _may_replace(self, path: str, mount: MountEntry) -> bool:
         """Return whether a directory between the file and its mount point can be written."""
         while path != mount.target:
             path = os.path.dirname(path)
@@ -90,11 +90,11 @@ def mount_number(fd: int) -> int:
     raise OSError("no mount number")
 
 
-def _mount(line: str) -> Mount:
+def _mount(line: str) -> MountEntry:
     number, _, device, root, target, options, *rest = line.split(" ")
     super_options = rest[-1].strip().split(",")
     is_readonly = "ro" in options.split(",") or "ro" in super_options
-    return Mount(int(number), device, _unescaped(root), _unescaped(target), is_readonly)
+    return MountEntry(int(number), device, _unescaped(root), _unescaped(target), is_readonly)
 
 
 def _unescaped(text: str) -> str:

@@ -1,5 +1,5 @@
-"""Which files the processes of a sandbox hold: by descriptors, by memory maps, as directories they
-work in. Read from /proc by the host, so it holds for any program, whatever language it is in.
+"""The files that the processes of a sandbox hold: by descriptors, by memory maps, as directories
+they work in. Read from /proc by the host, so it holds for any program, whatever language it is in.
 
 Names are what the kernel prints for a descriptor: the path inside the sandbox, also after a rename.
 A file whose name is gone is printed with ` (deleted)` behind the name that it had. That alone says
@@ -115,7 +115,8 @@ def _check_in_flight(fdinfo: str) -> None:
 
 
 def _processes(init_pid: int) -> Iterator[int]:
-    """The first process and all below it. Whose parent has ended is a child of the first."""
+    """Yield the first process and all below it. One whose parent has ended is a child of the
+    first."""
     pending = [init_pid]
     while pending:
         pid = pending.pop()
@@ -152,8 +153,8 @@ def _maps(pid: int, *, only_shared: bool = False) -> Iterator[_Map]:
 
 
 def _map_lines(pid: int) -> list[bytes]:
-    """A thread that has ended has no maps any more, also if it is the one that the process is named
-    after; all others have the same."""
+    """Read the maps of a process. A thread that has ended has no maps any more, also if it is
+    the one that the process is named after; all others have the same."""
     for task in _listed(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{task}/maps", "rb") as file:
             if lines := file.readlines():

@@ -65,7 +65,7 @@ _LOADER_OPTIONS = {
 }
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class ExecAttempt(msgspec.Struct, frozen=True):
     """One exec before it happens.
 
     `is_first` marks the guest's own child, which the guest waits for: it is answered at once.
@@ -162,7 +162,7 @@ class KnownPrograms(msgspec.Struct):
             os.close(fd)
 
 
-def real_path(attempt: Attempt) -> str:
+def real_path(attempt: ExecAttempt) -> str:
     """Return the file that an exec names, where links lead. Raises OSError."""
     fd = _open_attempt(attempt)
     try:
@@ -171,7 +171,7 @@ def real_path(attempt: Attempt) -> str:
         os.close(fd)
 
 
-def resolve(attempt: Attempt, known: KnownPrograms) -> list[ProgramFile]:
+def resolve(attempt: ExecAttempt, known: KnownPrograms) -> list[ProgramFile]:
     """Return every program that an exec would run, the one that it names first. Raises OSError."""
     resolver = _Resolver(_Caller(attempt.host_pid), known, is_cut=attempt.event.is_truncated)
     return resolver.resolve(_open_attempt(attempt), _called(attempt), attempt.argv)
@@ -329,7 +329,7 @@ def _loader_operand(argv: tuple[bytes, ...]) -> int | None:
     return None
 
 
-def _called(attempt: Attempt) -> bytes:
+def _called(attempt: ExecAttempt) -> bytes:
     """Return the name that a script's interpreter gets for the script, as the kernel makes it."""
     if attempt.directory < 0 or attempt.program.startswith(b"/"):
         return attempt.program
@@ -337,7 +337,7 @@ def _called(attempt: Attempt) -> bytes:
     return name + b"/" + attempt.program if attempt.program else name
 
 
-def _open_attempt(attempt: Attempt) -> int:
+def _open_attempt(attempt: ExecAttempt) -> int:
     program, pid = attempt.program, attempt.host_pid
     if program.startswith(b"/") or attempt.directory < 0:  # AT_FDCWD is negative
         return _Caller(pid).open(program)

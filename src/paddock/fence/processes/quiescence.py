@@ -1,14 +1,16 @@
-"""Whether anything inside a sandbox is at work at this moment, or all of it waits. A replay gives
-the next answer only then, so that an agent sees answers in the order in which they came.
+"""Quiescence: whether anything inside a sandbox is at work at this moment, or all of it waits. A
+replay gives the next answer only then, so that an agent sees answers in the order in which they
+came.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Iterator
+
+from paddock.fence.processes.tree import children, descendants, threads
 
 _LIMIT_S = 0.5  # of a program that computes in the background
 _LOOK_S = 0.001
@@ -24,7 +26,7 @@ _VFORK_WAITS = (b"kernel_clone", b"_do_fork", b"wait_for_vfork_done")
 _WAITS = (b"do_wait", b"pipe_read", b"anon_pipe_read", b"pipe_wait", *_VFORK_WAITS)
 
 
-async def settled(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> bool:
+async def wait_until_quiescent(init_pid: int, limit_s: float = _LIMIT_S, looks: int = MANY) -> bool:
     """Return True when every thread inside waits, or False after the limit. On a busy machine what
     could run may have to wait for a core: then it is left the time to run a little."""
     until, seen = time.monotonic() + limit_s, 0
@@ -47,11 +49,11 @@ def is_at_work(init_pid: int) -> bool:
 
 
 def work_of(init_pid: int) -> int:
-    """How long everything inside has been on a core in its life, in nanoseconds."""
+    """Return how long everything inside has been on a core in its life, in nanoseconds."""
     return sum(_worked(pid, task) for pid, tasks in _below(init_pid) for task in tasks)
 
 
-def lines_of_work(init_pid: int) -> int:
+def concurrency(init_pid: int) -> int:
     """How many threads inside could do something of their own accord: one for each, but none for a
     process with a single thread that waits for another one to end or to write to it."""
     return sum(0 if _waits_for_child(pid, tasks) else len(tasks) for pid, tasks in _below(init_pid))
@@ -60,22 +62,21 @@ def lines_of_work(init_pid: int) -> int:
 def _waits_for_child(pid: int, tasks: list[str]) -> bool:
     """Return whether the kernel says so. Where it says nothing, the process counts as one at
     work."""
-    if len(tasks) != 1 or not _children(pid):
+    if len(tasks) != 1 or not children(pid):
         return False
     return _wait_function(pid, tasks[0]) in _WAITS
 
 
 def _below(init_pid: int) -> Iterator[tuple[int, list[str]]]:
-    """Every process inside, and its threads. What it has started is looked up only after it has
-    been looked at: one that starts another and waits for it is not missed. A sandbox with very
-    many is not looked through to its end."""
-    pending, looked = _children(init_pid), 0
-    while pending and looked < _MAX_TASKS:
-        pid = pending.pop()
-        tasks = _tasks(pid)
+    """Yield every process inside with its threads. A sandbox with very many is not looked through
+    to its end."""
+    looked = 0
+    for pid in descendants(init_pid):
+        tasks = threads(pid)
         looked += len(tasks)
         yield pid, tasks
-        pending += _children(pid)
+        if looked >= _MAX_TASKS:
+            return
 
 
 def _worked(pid: int, task: str) -> int:
@@ -87,23 +88,27 @@ def _worked(pid: int, task: str) -> int:
     return 0
 
 
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    for task in _tasks(pid):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/children", "rb") as file:
-            found += map(int, file.read().split())
-    return found
+def is_stopped(pid: int) -> bool:
+    """Return whether a process runs nothing of its own until it is continued: every thread is
+    stopped, has ended, or waits for a child that is stopped before its first exec."""
+    return all(_state(pid, task) in (b"T", b"t", b"Z", b"X", b"") for task in threads(pid))
 
 
 def _is_busy(pid: int, task: str) -> bool:
-    state = b""
+    return _state(pid, task) in (b"R", b"D")
+
+
+def _state(pid: int, task: str) -> bytes:
+    """Return the state of a thread as proc(5) has it, T for one that waits in vfork, and nothing
+    for one that has ended."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/stat", "rb") as file:
         line = file.read()
         # Behind the name, which may hold anything, and ends with the last bracket.
         state = line[line.rindex(b")") + 2 :][:1]
-    if state == b"D":
-        return _wait_function(pid, task) not in _VFORK_WAITS
-    return state == b"R"
+        if state == b"D" and _wait_function(pid, task) in _VFORK_WAITS:
+            return b"T"
+        return state
+    return b""
 
 
 def _wait_function(pid: int, task: str) -> bytes:
@@ -111,10 +116,3 @@ def _wait_function(pid: int, task: str) -> bytes:
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{task}/wchan", "rb") as file:
         return file.read()
     return b""
-
-
-def _tasks(pid: int) -> list[str]:
-    try:
-        return os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []  # it has ended

@@ -186,8 +186,8 @@ def read_arguments(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"the editor left no file: {error.strerror}") from None
 
 
-def editor_words(editor: str) -> list[str]:
-    """`$EDITOR` as a command; it may have options."""
+def editor_command(editor: str) -> list[str]:
+    """Return `$EDITOR` as a command; it may have options."""
     try:
         command = shlex.split(editor)
     except ValueError as error:

@@ -36,7 +36,7 @@ class Condition(NamedTuple):
 
     @property
     def negated(self) -> str:
-        """Return the opposite."""
+        """Return the condition that holds where this one does not."""
         return f"{self.left} {_OPPOSITE[self.operator]} {self.right}"
 
 

@@ -67,7 +67,7 @@ class Proposals:
         self._store = store
 
     def add(self, approval: Approval, by: str, policy: Policy | None = None) -> Proposal:
-        """Writes a proposal for an approved call; `policy` where the question does not say what
+        """Write a proposal for an approved call; `policy` where the question does not say what
         asked. Raises InvalidInput when no narrow rule can be written."""
         proposal = propose(approval, by, policy)
         content = json.dumps({"rules": proposal.rules, "notes": proposal.notes})
@@ -87,7 +87,7 @@ class Proposals:
         return proposal
 
     def all(self, agent: str | None = None) -> list[Proposal]:
-        """Oldest first."""
+        """Return all of them, oldest first."""
         query = "SELECT * FROM proposals WHERE ? IS NULL OR agent = ? ORDER BY made_at, id"
         with self._store.connection() as connection:
             return [_proposal(row) for row in connection.execute(query, (agent, agent))]
@@ -234,15 +234,15 @@ def _beyond(
 
 
 def _closed(expression: str) -> str:
-    """Return a comment at the end must not swallow the bracket."""
+    """Return an expression in brackets; a comment at its end must not swallow the closing one."""
     return f"{expression}\n" if "//" in expression else expression
 
 
 def _examples(
     plain_rule: Mapping[str, Any], old: Rule, amended: Rule, action: Action
 ) -> dict[str, Any]:
-    """Return the rule's own, without those that are an exception now. The call of a tool, which is
-    the exception exactly, becomes one as well."""
+    """Return the rule's own examples, without those that are an exception now. The call of a tool,
+    which is the exception exactly, becomes one as well."""
     examples = plain_rule.get("examples") or {}
     broken = {(key, at) for key, at, _ in failures(replace(amended, examples=old.examples))}
     match = list(examples.get("match", []))

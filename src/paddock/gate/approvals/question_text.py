@@ -64,7 +64,7 @@ def context_lines(approval: Approval, width: int = 80) -> list[str]:
 
 
 def time_left(seconds: float) -> str:
-    """45s, 14m, 2h."""
+    """Return a duration as 45s, 14m or 2h."""
     for unit, size in (("h", 3600), ("m", 60)):
         if seconds >= 2 * size:
             return f"{int(seconds // size)}{unit}"
@@ -126,7 +126,7 @@ def _preview(preview: Any, width: int) -> list[str]:
 
 
 def _quoted(name: str, value: Any, width: int) -> list[str]:
-    """Behind a bar on every line, so that no value can write a line of ours."""
+    """Return a value behind a bar on every line, so that no value can write a line of ours."""
     text = _value_text(value)
     shown: list[str] = []
     for line in text[:MAX_CHARACTERS].split("\n"):

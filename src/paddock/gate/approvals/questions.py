@@ -149,7 +149,7 @@ class Approvals:
         return self._store
 
     def ask(self, question: Question) -> Approval:
-        """Puts a question; the answer is waited for elsewhere. Raises BudgetUsedUp."""
+        """Put a question; `request` waits for the answer. Raises BudgetUsedUp."""
         approval_id = secrets.token_hex(4)
         now = time.time()
         content = json.dumps(_content(question), default=repr)
@@ -187,7 +187,8 @@ class Approvals:
         return _approval(rows[0])
 
     def all(self, *, state: str | None = PENDING, run: str | None = None) -> list[Approval]:
-        """Oldest first. Questions whose time is up or whose asker is gone are closed on the way."""
+        """Return all questions, oldest first. Those whose time is up or whose asker is gone are
+        closed on the way."""
         self.sweep()
         rows = self._store.select("approvals", "asked_at, id", state=state, run=run)
         return [_approval(row) for row in rows]
@@ -201,7 +202,7 @@ class Approvals:
     def edit(
         self, approval_id: str, by: str, arguments: Mapping[str, Any], reason: str = ""
     ) -> Approval:
-        """Yes, but with these arguments; they are decided on again before anything happens. Raises
+        """Approve with other arguments; they are decided on again before anything happens. Raises
         InvalidInput for an edit that cannot be carried out."""
         if not isinstance(arguments, Mapping):
             raise InvalidInput("the edited arguments are not a mapping")
@@ -214,7 +215,7 @@ class Approvals:
         return self._answer(approval_id, EDITED, by, reason, edited)
 
     def expire(self, approval_id: str) -> Approval:
-        """Closes a question whose time is up, unless it was answered in the same moment."""
+        """Close a question whose time is up, unless it was answered in the same moment."""
         self._close(approval_id, EXPIRED)
         return self.get(approval_id)
 
@@ -223,7 +224,7 @@ class Approvals:
         self._close(approval_id, WITHDRAWN)
 
     def use(self, approval: Approval, digest: str) -> None:
-        """Spends a yes, once, on exactly the call that it was given for."""
+        """Use a yes, once, for exactly the call that it was given for."""
         if approval.digest != digest:
             raise Conflict("the approval was given for other arguments, another policy or run")
         with self._store.writing() as connection:
@@ -236,7 +237,8 @@ class Approvals:
             raise Conflict(f"the approval {approval.approval_id} is used already")
 
     def sweep(self, approval_id: str | None = None) -> None:
-        """Closes what is past its time, or whose asker is gone: all of them, or this one."""
+        """Close questions that are past their time, or whose asker is gone: all of them, or this
+        one."""
         for row in self._pending_rows(approval_id):
             if row["expires_at"] <= time.time():
                 self._close(row["id"], EXPIRED)
@@ -347,7 +349,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _holder(pid: int) -> str:
-    """Return a process: pids are used again, and each namespace has its own."""
+    """Return a text that names one process: pids are used again, and each namespace has its own."""
     return f"{pid}:{_started(pid)}:{_pid_namespace()}"
 
 
@@ -376,7 +378,7 @@ def _pid_namespace() -> str:
 
 
 def why_no(answer: Approval) -> str:
-    """Why an action was not done, in words meant for the agent."""
+    """Return why an action was not done, for the agent to read."""
     if answer.state == EXPIRED:
         return "Nobody answered in time, and that means no."
     if answer.answered_by is None:

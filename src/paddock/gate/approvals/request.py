@@ -39,7 +39,7 @@ class Approver(Protocol):
     """Somebody who can be asked here and now."""
 
     async def consider(self, approval: Approval, approvals: Approvals) -> None:
-        """Answers through the store, or returns without an answer. Cancelled when it is late."""
+        """Answer through the store, or return without an answer. Cancelled when it is late."""
         ...
 
 

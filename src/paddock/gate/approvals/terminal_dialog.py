@@ -12,7 +12,7 @@ from paddock.gate.approvals import EXPIRED, PENDING, WITHDRAWN, Approval, Approv
 from paddock.gate.approvals.argument_edits import (
     arguments_file,
     change_lines,
-    editor_words,
+    editor_command,
     json_text,
     parse_arguments,
     read_arguments,
@@ -57,7 +57,7 @@ class TerminalDialog:
             raise
 
     async def _round(self) -> bool:
-        """Asks once. Whether that was the end of it."""
+        """Ask once. Return whether that was the end of it."""
         left = time_left(self._approval.left_s)
         await self._terminal.write(f"{_MENU}  ({left} left) > ")
         answer = await self._terminal.line()
@@ -100,7 +100,7 @@ class TerminalDialog:
         self._approvals.deny(self._approval.approval_id, self._by, reason)
 
     async def _always(self) -> bool:
-        """Shows the rule before anything is answered. Whether that was the end of it."""
+        """Show the rule before anything is answered. Return whether that was the end of it."""
         try:
             rule = sketch(self._approval, self._by).as_yaml()
         except PaddockError as error:
@@ -137,7 +137,7 @@ class TerminalDialog:
 
     async def _in_editor(self, editor: str, shown: Mapping[str, Any]) -> Mapping[str, Any]:
         with arguments_file(shown) as path:
-            await self._run_editor([*editor_words(editor), str(path)])
+            await self._run_editor([*editor_command(editor), str(path)])
             return read_arguments(path)
 
     async def _run_editor(self, command: list[str]) -> None:
@@ -167,7 +167,7 @@ class TerminalDialog:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Politely, so that an editor puts the screen back; then by force."""
+    """End a program: politely, so that an editor puts the screen back; then by force."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     try:

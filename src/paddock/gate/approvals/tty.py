@@ -53,8 +53,8 @@ class Terminal:
 
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Waits until no other conversation, of any process, is held here, and until this process
-        is in the foreground: a line that is meant for one question must not answer another."""
+        """Wait until no other conversation, of any process, is held here, and until this process is
+        in the foreground: a line that is meant for one question must not answer another."""
         while not self._try_lock():  # noqa: ASYNC110 - of other processes nothing is heard
             await asyncio.sleep(_LOOK_S)
         try:
@@ -137,7 +137,8 @@ class Terminal:
 
     @contextlib.contextmanager
     def _line_mode(self) -> Iterator[None]:
-        """Whole lines with echo, whatever a program left behind; as it was afterwards."""
+        """Set the terminal to whole lines with echo, whatever a program left behind, and restore it
+        afterwards."""
         before = termios.tcgetattr(self.fd)
         if before[3] & _LINE_MODE == _LINE_MODE and before[0] & termios.ICRNL:
             yield

@@ -26,7 +26,8 @@ class LintFinding(msgspec.Struct, frozen=True):
 
 
 def check(text: str, name: str = DEFAULT_NAME) -> list[LintFinding]:
-    """Everything to say about the text, in its order. With an error in it, `load` refuses it."""
+    """Return everything to say about the text, in its order. With an error in it, `load` refuses
+    it."""
     try:
         draft = read_draft(text, name)
     except PolicyError as error:

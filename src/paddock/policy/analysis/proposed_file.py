@@ -12,6 +12,7 @@ import msgspec
 
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.model.errors import InvalidInput
+from paddock.model.hosts import bracketed
 from paddock.policy.analysis.candidate import RecordedAction
 from paddock.policy.analysis.path_patterns import file_patterns, request_patterns
 from paddock.policy.decide import is_contained
@@ -39,8 +40,9 @@ _TOP = "Learned from one run. Review each line: what the run did is not always w
 
 
 def learn(recorded: Iterable[RecordedAction], agent: str = "agent", *, ceiling: Stage) -> str:
-    """The text of a file that allows every recorded action that was allowed and really done, no
-    other tool, and inside the fence only the programs, languages and changed files that were seen.
+    """Return the text of a file that allows every recorded action that was allowed and really done,
+    no other tool, and inside the fence only the programs, languages and changed files that were
+    seen.
 
     Nothing is learned from what a stand-in answered, a person was asked about, became a draft, was
     struck by a fault or was answered from a record: that the agent tried it is no reason to let it.
@@ -122,8 +124,8 @@ def _refused(text: str, steps: list[RecordedAction]) -> list[int]:
 
 
 def _without_rehearsed(steps: list[RecordedAction], lesson: _Lesson) -> list[RecordedAction]:
-    """Leaves out what is no evidence, and says so on top of the file. The lookup of a name belongs
-    to the requests to it: it stays where one of those does."""
+    """Leave out what is no evidence, and say so on top of the file. The lookup of a name belongs to
+    the requests to it: it stays where one of those does."""
     reasons = {(recorded.run, recorded.number): _why_rehearsed(recorded) for recorded in steps}
     real = [recorded for recorded in steps if not reasons[recorded.run, recorded.number]]
     left_out = [recorded for recorded in steps if reasons[recorded.run, recorded.number]]
@@ -215,7 +217,7 @@ def _reached(actions: list[Action]) -> list[str]:
             continue
         try:
             host, port = host_of(action), port_of(action)
-            where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            where = f"{bracketed(host)}:{port}"
             is_bare = action.kind is Kind.CONNECT
             seen = parse_destination(f"{where}/tcp" if is_bare else where)
         except (Unmatchable, InvalidInput):
@@ -270,7 +272,7 @@ def _only(
     match: dict[str, Any],
     comment: str,
 ) -> Lessons:
-    """Return a block of all but what was seen; for what leaves the fence, also the grant."""
+    """Yield a block of all but what was seen; for what leaves the fence, also the grant."""
     if not patterns or len(patterns) > MAX_PATTERNS:
         return
     rule = _rule(f"only-seen-{what}", kind, "block", **match)
@@ -309,8 +311,7 @@ def _connections(actions: list[Action], _: object) -> Lessons:
 
 
 def _names(actions: list[Action], _: object) -> Lessons:
-    """Yield a rule for the names that were looked up and reached; any other may be that of a stand-
-    in."""
+    """Yield a rule for names that were looked up and reached. Another may belong to a stand-in."""
     reached = {_host(action) for action in actions if action.kind is not Kind.DNS}
     lookups = [action for action in actions if action.kind is Kind.DNS and _host(action) in reached]
     names = _safe(_values(lookups, "name"))

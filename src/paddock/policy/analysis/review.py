@@ -12,10 +12,11 @@ from paddock.policy.analysis.coverage import unreachable
 from paddock.policy.analysis.examples import failures
 from paddock.policy.decide import CONTAINED_KINDS
 from paddock.policy.globs import any_of, is_literal
-from paddock.policy.problems import Path, suggest
+from paddock.policy.problems import Path
 from paddock.policy.reach import NETWORK_KINDS, could_reach
 from paddock.policy.rules import Rule
 from paddock.policy.terms import Terms
+from paddock.policy.tools import undeclared
 from paddock.policy.world import reach
 
 
@@ -93,12 +94,9 @@ def _undeclared(terms: Terms) -> Iterator[Remark]:
     for number, rule in enumerate(terms.rules):
         if Kind.TOOL not in rule.kinds:
             continue
-        for pattern in rule.match.get("name") or ():
-            matches = any_of([pattern], "")
-            if not any(matches(name) for name in terms.tools):
-                hint = suggest(pattern, terms.tools) if terms.tools else "declare it under tools"
-                yield Remark(Level.ERROR, "undeclared-tool", ("rules", number, "match", "name"),
-                             f"no tool {pattern!r} is declared", hint, rule.id)  # fmt: skip
+        for message, hint in undeclared(rule.match.get("name") or (), terms.tools):
+            path = ("rules", number, "match", "name")
+            yield Remark(Level.ERROR, "undeclared-tool", path, message, hint, rule.id)
 
 
 def _unreachable(terms: Terms) -> Iterator[Remark]:

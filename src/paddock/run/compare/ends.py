@@ -19,7 +19,7 @@ from paddock.run.compare.fields import FieldDifference, differences
 from paddock.run.compare.trail import Trail
 from paddock.state.home import Home
 from paddock.state.trees.store import TreeStore
-from paddock.world.kept import KeptService, KeptWorld, open_kept
+from paddock.world.saved_worlds import SavedService, SavedWorld, open_saved_world
 
 MAX_DOCUMENTS = 500  # of one stand-in that are told one by one
 MAX_FILES = 2000
@@ -123,9 +123,9 @@ def _add_money(
         moved[f"{kind} {currency[:10]}"] += sign * amount
 
 
-def _world(trail: Trail) -> KeptWorld:
+def _world(trail: Trail) -> SavedWorld:
     home = trail.directory.absolute().parent.parent
-    return open_kept(home, trail.run)
+    return open_saved_world(home, trail.run)
 
 
 def _worlds(here: Trail, there: Trail) -> Iterator[ServiceDifference]:
@@ -148,7 +148,7 @@ def _worlds(here: Trail, there: Trail) -> Iterator[ServiceDifference]:
         yield from _services(mine, yours)
 
 
-def _services(mine: KeptWorld, yours: KeptWorld) -> Iterator[ServiceDifference]:
+def _services(mine: SavedWorld, yours: SavedWorld) -> Iterator[ServiceDifference]:
     here, there = ({service.name: service for service in world.services} for world in (mine, yours))
     for name in {**here, **there}:
         if name not in here or name not in there:
@@ -163,7 +163,7 @@ def _services(mine: KeptWorld, yours: KeptWorld) -> Iterator[ServiceDifference]:
             yield difference
 
 
-def _service(mine: KeptService, yours: KeptService) -> ServiceDifference:
+def _service(mine: SavedService, yours: SavedService) -> ServiceDifference:
     changes = mine.store.diff(yours.store)
     documents = tuple(
         DocumentDifference(

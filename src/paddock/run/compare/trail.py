@@ -27,7 +27,7 @@ from paddock.model.events import (
 from paddock.model.steps import Step
 from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.report import ReportFold, RunReport
-from paddock.world.verdicts import Report as Verdicts
+from paddock.world.verdicts import VerdictReport as Verdicts
 from paddock.world.verdicts import judge_run
 
 MAX_ANCESTORS = 100

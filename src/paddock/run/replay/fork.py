@@ -24,7 +24,7 @@ from paddock.doors.machine.sources import BoxSources, HostSecrets
 from paddock.doors.network.inside_api.state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
 from paddock.fence.offload import offload
-from paddock.fence.processes.quiescence import lines_of_work, settled
+from paddock.fence.processes.quiescence import concurrency, wait_until_quiescent
 from paddock.gate.signed_journals import check_step_signed, check_trusted
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Kind
@@ -341,9 +341,9 @@ class ForkMode(_ForkMode):
         own part, and none may be helped."""
         recorded, box, recorder = self._plan.recorded, run.box, run.recorder
         init_pid = box.machine.init_pid
-        if not has_overlaps(recorded.steps) and lines_of_work(init_pid) < 2:
+        if not has_overlaps(recorded.steps) and concurrency(init_pid) < 2:
             return await restore_files(box, tree, recorder, first=recorded.tree_at(AGENT_STEP))
-        await settled(init_pid, _QUIESCENCE_S)
+        await wait_until_quiescent(init_pid, _QUIESCENCE_S)
         present = await recorder.look()
         if present is None or present.tree == tree:
             return Restored()

@@ -19,7 +19,7 @@ from paddock.run.files import store_of, tree_at
 from paddock.state.home import Home
 from paddock.state.trees.nodes import Node, NodeKind, Tree
 from paddock.state.trees.store import TreeStore
-from paddock.world.kept import KeptService, open_kept
+from paddock.world.saved_worlds import SavedService, open_saved_world
 
 MAX_DOCUMENTS = 20_000  # of one kind; no condition looks at more
 # Their memory is not in the store.
@@ -33,13 +33,13 @@ def world_left(directory: Path) -> dict[str, Mapping[str, Any]]:
     IntegrityError for a damaged one, and InvalidInput for one that is too large to be looked at."""
     directory = directory.absolute()
     try:
-        with open_kept(directory.parent.parent, directory.name) as world:
+        with open_saved_world(directory.parent.parent, directory.name) as world:
             return {service.name: _documents(service) for service in world.services}
     except NotFound:
         return {}
 
 
-def _documents(service: KeptService) -> Mapping[str, Any]:
+def _documents(service: SavedService) -> Mapping[str, Any]:
     store = service.store
     documents: dict[str, Any] = {}
     for kind in store.kinds():

@@ -19,7 +19,7 @@ from paddock.run.scenarios.terms import ActionTerms
 if TYPE_CHECKING:
     from paddock.run.report import AlertSeen, RunReport, Spent
     from paddock.run.scenarios.end_state import FilesLeft
-    from paddock.world.verdicts import Report as Verdicts
+    from paddock.world.verdicts import VerdictReport as Verdicts
 
 
 class RunResult:

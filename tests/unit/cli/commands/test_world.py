@@ -12,7 +12,7 @@ import pytest
 from cases import for_each
 from paddock.cli.main import _run
 from paddock.cli.render.world import DocumentDifference, FieldDiff, difference_lines
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.registry import service_names
 from paddock.world.store import STEP, Store
 from unit.cli.conftest import Said
@@ -280,7 +280,7 @@ def test_a_damaged_world_ends_with_a_sentence(say: Say, world: Path) -> None:
 
 def test_amounts_of_a_document_with_a_currency_are_money() -> None:
     after = {"amount": 2000, "amount_refunded": 500, "count": 2000, "currency": "eur"}
-    change = Change("charges", "ch_1", {**after, "amount": 100}, after, 4)
+    change = DocumentChange("charges", "ch_1", {**after, "amount": 100}, after, 4)
     fields = [
         FieldDiff("amount", 100, 2000),
         FieldDiff("count", 1, 2000),

@@ -57,13 +57,13 @@ class Desk:
 
     def __init__(self, wired: Wired) -> None:
         self.box: Any = SimpleNamespace(
-            channel=wired.channel,
+            guest=SimpleNamespace(channel=wired.channel, spec=Spec(), sandbox_id="box1"),
             engine=SimpleNamespace(callback=lambda function, loop: function),
             envs=lambda more: {"BASE": "1", **more},
             spec=Spec(),
             sandbox_id="box1",
             set_timeout=None,
-            passage=OpenGate(),
+            actions=OpenGate(),
         )
         self.commands = CommandCalls(self.box, None)
         self.files = FileCalls(self.box, None)

@@ -13,7 +13,7 @@ import pytest
 import paddock
 from cases import for_each
 from paddock.doors.machine import async_sandbox, sandbox
-from paddock.doors.terms import CreateWords
+from paddock.doors.terms import CreateOptions
 
 PAIRS = [
     (sandbox.Sandbox, async_sandbox.AsyncSandbox),
@@ -116,7 +116,7 @@ def test_one_waits_and_the_other_is_awaited(plain: type, awaited: type, name: st
 
 def test_the_parameters_that_make_a_sandbox_are_all_that_can_be_said_of_one() -> None:
     said = {name for name, _, _ in parameters(public(sandbox.Sandbox)["create"])}
-    assert said == {"policy", *get_type_hints(CreateWords)}
+    assert said == {"policy", *get_type_hints(CreateOptions)}
 
 
 @pytest.mark.parametrize("kind", ["Sandbox", "AsyncSandbox"])

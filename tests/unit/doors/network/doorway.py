@@ -21,7 +21,7 @@ from paddock.doors.network.connection import PROXY
 from paddock.doors.network.door import DoorOptions, NetworkDoor
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
-from paddock.fence.container.network.namespace import DoorSockets
+from paddock.fence.network import AttemptLog, DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate
 from paddock.journal.integrity.keys import SigningKey
@@ -281,7 +281,7 @@ async def doorway(
         sock.setblocking(False)
     around = DoorOptions(lambda: gate, lambda: gate.policy, lambda sock: None)
     assert gate.policy.network is not None
-    sockets = DoorSockets(listener, None, udp, None, log)
+    sockets = DoorSockets(listener, None, udp, None, AttemptLog(log, lambda datagram: []))
     door = NetworkDoor(sockets, gate.policy.network, Custody(keeper), around)
     wanted: dict[int, tuple[str, int]] = {}
     way = Doorway(door, gate, directory / "run-1", listener, wanted)

@@ -9,7 +9,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from paddock.fence.processes.quiescence import is_at_work, lines_of_work, settled, work_of
+from paddock.fence.processes.quiescence import (
+    concurrency,
+    is_at_work,
+    wait_until_quiescent,
+    work_of,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -62,33 +67,33 @@ def below(program: str, lines: int = 1) -> Iterator[int]:
 )
 async def test_lines_of_work_are_counted(program: str, said: int, count: int) -> None:
     with below(program, said) as pid:
-        await settled(pid, 5)
-        assert lines_of_work(pid) == count
+        await wait_until_quiescent(pid, 5)
+        assert concurrency(pid) == count
 
 
 async def test_the_parent_of_a_vfork_is_no_line_of_work() -> None:
     with below(VFORKS) as pid:
-        await settled(pid, 0.3)
-        assert lines_of_work(pid) == 1
+        await wait_until_quiescent(pid, 0.3)
+        assert concurrency(pid) == 1
 
 
 async def test_the_parent_of_a_vfork_is_not_at_work() -> None:
     """It stands still in the state that a thread at work has otherwise. A replay that took it for
     work would wait in vain before every program that a rule refuses."""
     with below(VFORKS) as pid:
-        assert await settled(pid, 2)
+        assert await wait_until_quiescent(pid, 2)
 
 
 async def test_one_that_computes_is_at_work_and_one_that_waits_is_not() -> None:
     with below(WORKS) as pid:
         assert is_at_work(pid)
     with below(WAITS) as pid:
-        await settled(pid, 5)
+        await wait_until_quiescent(pid, 5)
         assert not is_at_work(pid)
 
 
 async def test_one_that_computes_is_left_its_turn_and_no_more() -> None:
     with below(WORKS) as pid:
         before = work_of(pid)
-        await settled(pid, 0.01)
+        await wait_until_quiescent(pid, 0.01)
         assert work_of(pid) - before > 5_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock_services.openapi.api import Api
+from paddock_services.openapi.api import OpenApiDescription
 from paddock_services.openapi.document import Document, load, parse
 from paddock_services.openapi.plausible import plausible
 
@@ -89,7 +89,7 @@ def test_dates_and_numbers_of_yaml_keys_become_text() -> None:
 def test_undefined_security_scheme_is_refused_and_not_ignored() -> None:
     paths = {"/a": {"get": {"security": [{"nokey": []}], "responses": {}}}}
     with pytest.raises(InvalidInput, match="nokey"):
-        Api(document(paths=paths))
+        OpenApiDescription(document(paths=paths))
 
 
 @for_each(
@@ -143,7 +143,9 @@ def test_document_of_nonsense_does_not_break_the_reader() -> None:
             "x": one,
         }
         try:
-            api = Api(document(paths=paths, servers=one, security=one, components={"schemas": one}))
+            api = OpenApiDescription(
+                document(paths=paths, servers=one, security=one, components={"schemas": one})
+            )
         except InvalidInput:
             continue
         for method in ("GET", "POST"):

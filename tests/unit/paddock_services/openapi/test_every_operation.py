@@ -13,10 +13,10 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from paddock_services.openapi.document import load
-from paddock_services.openapi.fit import Fitter, Source
+from paddock_services.openapi.generation import Source, ValueFitter
 from paddock_services.openapi.resources import Role
 from paddock_services.openapi.routes import Operation
-from paddock_services.openapi.shape import Shapes
+from paddock_services.openapi.schemas import Schemas
 from unit.paddock_services.openapi.serving import DOCUMENTS, Reply, Served
 
 NAMES = ("shop.yaml", "pets.json", "desk.yaml")
@@ -99,7 +99,7 @@ class Walk:
         query = "&".join(
             f"{one.name}=x"
             for one in operation.parameters
-            if one.place == "query" and one.is_required
+            if one.location == "query" and one.is_required
         )
         body, headers = self.body(operation)
         reply = self.served.ask(operation.method, f"{path}?{query}", body, headers)
@@ -113,9 +113,9 @@ class Walk:
         media = next(iter(operation.body))
         if "json" not in media:
             return b"name=Rex", {"content-type": media}
-        made = Fitter(Shapes(self.api.document)).fit(node, source=Source("body"))
+        made = ValueFitter(Schemas(self.api.document)).fit(node, source=Source("body"))
         made = {"ticket": made["ticket"]} if "ticket" in made else made
-        if "username" in self.api.shapes.of(node).properties:
+        if "username" in self.api.schemas.of(node).properties:
             made["username"] = "ada"
         if "customer_id" in made:
             made["customer_id"] = self.ids["customer_id"]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from paddock_services.openapi.api import Api
+from paddock_services.openapi.api import OpenApiDescription
 from paddock_services.openapi.document import load
 from paddock_services.openapi.plausible import plausible
 from unit.paddock_services.openapi.serving import DOCUMENTS
 
-SHOP = Api(load(DOCUMENTS / "shop.yaml"))
-DESK = Api(load(DOCUMENTS / "desk.yaml"))
+SHOP = OpenApiDescription(load(DOCUMENTS / "shop.yaml"))
+DESK = OpenApiDescription(load(DOCUMENTS / "desk.yaml"))
 
 
 def test_created_record_has_what_was_sent_an_id_and_times() -> None:
@@ -23,7 +23,7 @@ def test_created_record_has_what_was_sent_an_id_and_times() -> None:
     assert status == 201 and made["customer_id"] == "cus_1" and made["total"] == 5
     assert made["created_at"] == "2026-01-01T00:00:00Z" and made["status"] == "open"
     schema = SHOP.document.at("#/components/schemas/Order")
-    assert not SHOP.checker.faults(schema, made)
+    assert not SHOP.checker.violations(schema, made)
 
 
 def test_two_creations_have_two_ids_and_the_same_one_the_same() -> None:

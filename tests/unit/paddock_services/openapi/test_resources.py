@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock_services.openapi.api import Api
+from paddock_services.openapi.api import OpenApiDescription
 from paddock_services.openapi.resources import Role
 from unit.paddock_services.openapi.serving import Served
 
@@ -94,7 +94,7 @@ def test_put_makes_what_nothing_else_can_make(board: Served) -> None:
 
 
 def test_parts_of_one_segment_are_told_apart() -> None:
-    api = Api(BOARD)
+    api = OpenApiDescription(BOARD)
     found = api.routes.find("/files/a.b.txt")
     assert found is not None and found[1] == {"name": "a", "ext": "b.txt"}
     assert api.routes.find("/files/plain") is None
@@ -102,7 +102,7 @@ def test_parts_of_one_segment_are_told_apart() -> None:
 
 
 def test_roles_are_seen() -> None:
-    api = Api(BOARD)
+    api = OpenApiDescription(BOARD)
     roles = {route.template: api.resources.place(route).role for route in api.routes.all}
     assert roles["/tasks"] is Role.COLLECTION and roles["/tasks/{task_gid}"] is Role.ITEM
     assert roles["/projects/{project_gid}/tasks"] is Role.COLLECTION

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock_services.openapi import formats, pattern
-from paddock_services.openapi.check import Checker
+from paddock_services.openapi import formats, patterns
 from paddock_services.openapi.document import Document
-from paddock_services.openapi.fit import Fitter, Source
-from paddock_services.openapi.shape import Shapes
+from paddock_services.openapi.generation import Source, ValueFitter
+from paddock_services.openapi.schemas import Schemas
+from paddock_services.openapi.validation import SchemaChecker
 
 
-def shapes(**schemas: Any) -> Shapes:
-    return Shapes(Document({"openapi": "3.1.0", "paths": {}, "components": {"schemas": schemas}}))
+def shapes(**schemas: Any) -> Schemas:
+    return Schemas(Document({"openapi": "3.1.0", "paths": {}, "components": {"schemas": schemas}}))
 
 
 def numbers() -> st.SearchStrategy[dict[str, Any]]:
@@ -103,52 +103,52 @@ def without_formats(node: Any) -> Any:
 
 @given(schemas().map(without_formats), values())
 def test_checker_agrees_with_a_known_validator(node: Any, value: Any) -> None:
-    assert Checker(shapes()).fits(node, value) == judged(node, value)
+    assert SchemaChecker(shapes()).is_valid(node, value) == judged(node, value)
 
 
 @given(schemas(), st.booleans())
 def test_made_up_value_is_valid(node: Any, is_rich: bool) -> None:
-    made = Fitter(shapes()).fit(node, source=Source("k", is_rich=is_rich))
+    made = ValueFitter(shapes()).fit(node, source=Source("k", is_rich=is_rich))
     assert judged(node, made), made
-    assert made == Fitter(shapes()).fit(node, source=Source("k", is_rich=is_rich))
+    assert made == ValueFitter(shapes()).fit(node, source=Source("k", is_rich=is_rich))
 
 
 @given(schemas(), values())
 def test_fitted_value_is_valid(node: Any, value: Any) -> None:
-    assert judged(node, Fitter(shapes()).fit(node, value))
+    assert judged(node, ValueFitter(shapes()).fit(node, value))
 
 
 @given(schemas(), values())
 def test_valid_value_is_kept_as_it_is(node: Any, value: Any) -> None:
-    fitter = Fitter(shapes())
-    if fitter.checker.fits(node, value) and isinstance(value, str | int | list):
+    fitter = ValueFitter(shapes())
+    if fitter.checker.is_valid(node, value) and isinstance(value, str | int | list):
         assert fitter.fit(node, value) == value
 
 
 def test_pattern_that_would_backtrack_for_ever_is_answered() -> None:
     for text in (r"^(a+)+$", r"^(a|a)*$", r"^(.*a){25}$", r"^([a-zA-Z]+)*$"):
-        assert not pattern.matches(text, "a" * 50_000 + "!")
+        assert not patterns.matches(text, "a" * 50_000 + "!")
 
 
 def test_pattern_beyond_linear_time_is_not_tried() -> None:
-    assert pattern.matches(r"^(?=a)b$", "zzz")
-    assert pattern.matches(r"(a)\1", "zzz")
+    assert patterns.matches(r"^(?=a)b$", "zzz")
+    assert patterns.matches(r"(a)\1", "zzz")
 
 
 @pytest.mark.parametrize(
     "text", [r"^cus_[A-Za-z0-9]{14}$", r"^\d{3}-\d{2}$", "^[a-f0-9]{40}$", r"^(foo|bar)-\w+$"]
 )
 def test_pattern_gives_another_text_for_each_turn(text: str) -> None:
-    made = {pattern.example_of(text, 7919 * turn) for turn in range(20)}
+    made = {patterns.example_of(text, 7919 * turn) for turn in range(20)}
     assert None not in made and len(made) > 1
-    assert all(pattern.matches(text, one) for one in made if one)
+    assert all(patterns.matches(text, one) for one in made if one)
 
 
 @pytest.mark.parametrize(
     "text", ["a{100000000}", "(((a{99}){99}){99}){99}", "(" * 500 + ")" * 500, "["]
 )
 def test_pattern_for_which_no_text_can_be_made_gives_none(text: str) -> None:
-    pattern.example_of(text)  # it ends, with or without a text
+    patterns.example_of(text)  # it ends, with or without a text
 
 
 def test_choices_within_choices_are_given_up_in_the_end() -> None:
@@ -164,8 +164,8 @@ def test_choices_within_choices_are_given_up_in_the_end() -> None:
         value = {"x": value}
     made = shapes(A=node)
     found = made.document.at("#/components/schemas/A")
-    assert not Checker(made).fits(found, value)
-    Fitter(made).fit(found, value)
+    assert not SchemaChecker(made).is_valid(found, value)
+    ValueFitter(made).fit(found, value)
 
 
 @for_each(

@@ -415,7 +415,7 @@ asyncio.run(main())
 def test_a_machine_without_postgresql_says_how_to_get_it(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "_OTHERS", tmp_path / "nowhere")
+    monkeypatch.setattr(cluster, "_INSTALLATIONS", tmp_path / "nowhere")
     with pytest.raises(HostCannot, match="apt-get install -y postgresql"):
         postgres(place)
 

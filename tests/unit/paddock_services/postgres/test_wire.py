@@ -17,7 +17,7 @@ def session(*words: str) -> wire.Startup:
 
 def test_user_database_and_replication_are_ours() -> None:
     asked = session("user", "boss", "database", "prod", "replication", "true", "TimeZone", "UTC")
-    made = wire.rewritten(asked, "mine", "mine")
+    made = wire.rewrite_startup(asked, "mine", "mine")
     assert made == wire.startup_message(
         {"user": "mine", "database": "mine"}, 3 << 16, [(b"TimeZone", b"UTC")]
     )
@@ -25,13 +25,13 @@ def test_user_database_and_replication_are_ours() -> None:
 
 @pytest.mark.parametrize("name", ["USER", "Database", "rePlication"])
 def test_another_spelling_is_no_way_around(name: str) -> None:
-    assert b"boss" not in wire.rewritten(session(name, "boss"), "mine", "mine")
+    assert b"boss" not in wire.rewrite_startup(session(name, "boss"), "mine", "mine")
 
 
 @pytest.mark.parametrize("body", [b"", b"user", b"user\0boss", b"user\0\0", b"user\0boss\0"])
 def test_parameters_that_do_not_end_are_refused(body: bytes) -> None:
     with pytest.raises(wire.BadMessage):
-        wire.rewritten(wire.Startup(3 << 16, body), "mine", "mine")
+        wire.rewrite_startup(wire.Startup(3 << 16, body), "mine", "mine")
 
 
 @pytest.mark.parametrize("length", [0, 4, 7, 10_005, 0xFFFFFFFF])
@@ -43,7 +43,7 @@ def test_a_length_that_no_beginning_has_is_refused(length: int) -> None:
 @given(st.binary(max_size=300))
 def test_whatever_comes_is_ours_or_refused(body: bytes) -> None:
     try:
-        made = wire.rewritten(wire.Startup(3 << 16, body), "mine", "mine")
+        made = wire.rewrite_startup(wire.Startup(3 << 16, body), "mine", "mine")
     except wire.BadMessage:
         return
     again = wire.parse_startup(made[4:])

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from paddock.fence.container.keeper_link import KeeperLink
-from paddock.fence.container.keeper_protocol import LAYER_OWNER
+from paddock.fence.uids import LAYER_OWNER
 from paddock.state.files.file_copy import sync_file_system
 from paddock.state.home import Home
 from paddock.state.layers.layers import PARTS, BtrfsLayers, Layers, PlainLayers, volume_layer

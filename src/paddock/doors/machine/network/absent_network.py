@@ -6,49 +6,49 @@ is loaded.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from paddock.fence.container.network.namespace import Attempt, read_attempts, watch_attempts
+from paddock.doors.machine.actions import SandboxActions
+from paddock.fence.driver import Machine
+from paddock.fence.network import AttemptLog, NetworkAttempt
 from paddock.fence.offload import offload
 from paddock.gate.alerts import EGRESS_DENIED
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Action, Effect, Kind
 
-if TYPE_CHECKING:
-    from paddock.doors.machine.box import Box
-
-_LOG = "netfilter"  # the name of the log's socket
 _WHY = "This sandbox has no network."
 
 
 class AbsentNetwork:
     """Watches the log of one sandbox; runs on the engine's loop."""
 
-    def __init__(self, box: Box) -> None:
-        self._box = box
-        self._log: socket.socket | None = None
+    def __init__(self, machine: Machine, actions: SandboxActions) -> None:
+        self._machine = machine
+        self._actions = actions
+        self._loop = asyncio.get_running_loop()
+        self._log: AttemptLog | None = None
 
     async def watch(self) -> str | None:
         """Begin to watch. Return None, or why this host cannot log attempts."""
         try:
-            await offload(watch_attempts, self._box.machine.network_sockets)
+            await offload(self._machine.network.log_attempts)
         except (OSError, ValueError) as error:  # of a kernel that cannot, of a sandbox that ended
             return str(error)
         # The socket is ours until it is given back: nobody else closes it while it is watched.
-        log = self._box.machine.network_sockets.lend(_LOG)
-        if log is None or log.fileno() < 0:
+        log = self._machine.network.borrow_log()
+        if log is None:
             return "the sandbox has ended"
         self._log = log
-        self._box.engine.loop.add_reader(log.fileno(), self._on_readable)
+        self._loop.add_reader(log.fileno(), self._on_readable)
         return None
 
     def give_back(self) -> None:
         """Stop watching: a network is about to be opened, with the socket that was used here."""
         log = self._unwatched()
         if log is not None:
-            self._box.machine.network_sockets.give_back(_LOG, log)
+            self._machine.network.return_log(log)
 
     def close(self) -> None:
         """Stop watching: the sandbox has ended."""
@@ -56,16 +56,16 @@ class AbsentNetwork:
         if log is not None:
             log.close()
 
-    def _unwatched(self) -> socket.socket | None:
+    def _unwatched(self) -> AttemptLog | None:
         log, self._log = self._log, None
         if log is not None:
-            self._box.engine.loop.remove_reader(log.fileno())
+            self._loop.remove_reader(log.fileno())
         return log
 
     def _on_readable(self) -> None:
         assert self._log is not None
         try:
-            attempts = read_attempts(self._log)
+            attempts = self._log.read()
         except OSError:
             self.close()
             return
@@ -73,8 +73,8 @@ class AbsentNetwork:
         for attempt in dict.fromkeys(attempts):
             self._record(attempt)
 
-    def _record(self, attempt: Attempt) -> None:
-        passage = self._box.passage
+    def _record(self, attempt: NetworkAttempt) -> None:
+        actions = self._actions
         host = attempt.dns_name or attempt.address
         arguments: dict[str, Any] = {"host": host, "transport": attempt.protocol}
         if attempt.dns_name is not None:
@@ -84,8 +84,8 @@ class AbsentNetwork:
         # The kernel has refused it already; that stands even when it cannot be written down.
         with contextlib.suppress(JournalBroken, OSError):
             action = Action(
-                kind, host, arguments, Effect.WRITE, parent=passage.step_of_process(None)
+                kind, host, arguments, Effect.WRITE, parent=actions.steps.of_process(None)
             )
-            receipt = passage.gate.refuse(action, "network", _WHY)
+            receipt = actions.gate.refuse(action, "network", _WHY)
             about = {name: value for name, value in arguments.items() if name != "name"}
-            passage.gate.alerts.raised(EGRESS_DENIED, about, receipt.step or None)
+            actions.gate.alerts.raised(EGRESS_DENIED, about, receipt.step or None)

@@ -1,41 +1,47 @@
-"""Programs that are about to run inside, before the gate: those that rules or faults mind, and the
-commands of an agent, which are steps of its run."""
+"""The judge of programs that are about to run inside. The fence asks it while the kernel holds the
+exec; it has the gate decide on programs that rules or faults name, and on the commands of an agent,
+which are steps of its run. Whatever goes wrong here is a refusal."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import errno
-from collections.abc import Awaitable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import msgspec
 
-from paddock.doors.machine.programs.agent_processes import Commanders
+from paddock.doors.machine.programs.agent_processes import AgentProcesses
 from paddock.doors.machine.programs.exec_actions import exec_action, named_action
-from paddock.doors.machine.programs.kill_fault import Killer
-from paddock.fence.container.driver import PATH
-from paddock.fence.processes.programs import Attempt, KnownPrograms, ProgramFile, real_path, resolve
+from paddock.doors.machine.programs.kill_fault import KillFault
+from paddock.doors.machine.programs.process_steps import ProcessSteps
+from paddock.doors.machine.sandbox_gate import SandboxGate
+from paddock.fence.driver import SEARCH_PATH, Machine
+from paddock.fence.processes.programs import (
+    ExecAttempt,
+    KnownPrograms,
+    ProgramFile,
+    real_path,
+    resolve,
+)
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Kind, Outcome, Verdict
 from paddock.model.events import ProgramRefused
 from paddock.policy.rules import Match
 
-if TYPE_CHECKING:
-    from paddock.doors.machine.actions import Passage
-
 _MAX_HELD = 4096
 
 
 class _Held(msgspec.Struct, frozen=True):
-    """An attempt that is judged, or was."""
+    """An attempt on which the gate decides, or has decided."""
 
     key: tuple[object, ...]
     verdict: asyncio.Future[int]
 
     @property
     def is_binding(self) -> bool:
-        """A yes counts once: whoever executes the same again has become another program."""
+        """Return whether the verdict holds for the same call again. A yes counts once: whoever
+        executes the same again has become another program."""
         if not self.verdict.done():
             return True
         return self.verdict.cancelled() or bool(self.verdict.exception() or self.verdict.result())
@@ -49,18 +55,30 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class ExecJudge:
-    """Asked by the notifier while the kernel holds the call."""
+    """Called with each attempt; returns an error number, 0 to let it through, or a wait for one."""
 
-    def __init__(self, passage: Passage, killer: Killer, *, has_rules: bool) -> None:
-        self.commanders: Commanders | None = None  # of a run: what its agent starts is a step
-        self._passage = passage
-        self._killer = killer
-        self._has_rules = has_rules
+    def __init__(
+        self,
+        machine: Machine,
+        sandbox_gate: SandboxGate,
+        steps: ProcessSteps,
+        kill_fault: KillFault,
+        search_path: Callable[[], str],
+    ) -> None:
+        """`search_path` returns the PATH that programs of the sandbox begin with."""
+        # Of a run: what its agent starts is a step.
+        self._agent = AgentProcesses() if sandbox_gate.is_run else None
+        self._machine = machine
+        self._sandbox_gate = sandbox_gate
+        self._steps = steps
+        self._kill_fault = kill_fault
+        self._search_path = search_path
+        self._has_rules = False
         self._known: KnownPrograms | None = None
         self._held: dict[int, _Held] = {}  # by the pid that the host knows
 
-    def __call__(self, attempt: Attempt) -> int | Awaitable[int]:
-        """What a program that is about to run meets. Whatever goes wrong here is a no.
+    def __call__(self, attempt: ExecAttempt) -> int | Awaitable[int]:
+        """Decide on a program that is about to run.
 
         A sandbox that is paused and resumed while a call is held makes the kernel begin the call
         anew: that is the same attempt, and has the same answer."""
@@ -77,16 +95,16 @@ class ExecJudge:
             del self._held[next(iter(self._held))]
         return held.answer()
 
-    def _judged(self, attempt: Attempt) -> int | Awaitable[int]:
+    def _judged(self, attempt: ExecAttempt) -> int | Awaitable[int]:
         try:
-            step = self._passage.step_of(attempt.event)
-            expected = self._passage.expectation(attempt.event)
+            step = self._steps.of_exec(attempt.event)
+            expected = self._steps.expectation(attempt.event)
             is_command = self._is_command(attempt)
             if not self._has_rules and not is_command:
                 return 0
             files = self._files(attempt)
-            if is_command and self.commanders is not None:
-                self.commanders.started(attempt.event.pid)
+            if is_command and self._agent is not None:
+                self._agent.started(attempt.event.pid)
             if (
                 attempt.is_first
                 and expected
@@ -97,7 +115,9 @@ class ExecJudge:
             actions = [exec_action(event, files[0], step)]
             for file in files[1:]:
                 actions.append(named_action(file, event.program, event.cwd, event.pid, step))
-            doubtful = [action for action in actions if not self._passage.gate.lets_pass(action)]
+            doubtful = [
+                action for action in actions if not self._sandbox_gate.gate.lets_pass(action)
+            ]
         except FileNotFoundError as error:
             # A program is looked for in one directory after the other.
             return self._unreadable(attempt, error) if self._has_rules else errno.ENOENT
@@ -113,21 +133,21 @@ class ExecJudge:
         return self._judge_later(doubtful, attempt)
 
     def change_rules(self, *, has_rules: bool) -> None:
-        """Of other terms."""
+        """Take notice that the policy has changed."""
         self._has_rules, self._known = has_rules, None
 
-    def _is_command(self, attempt: Attempt) -> bool:
-        if self.commanders is None:
+    def _is_command(self, attempt: ExecAttempt) -> bool:
+        if self._agent is None:
             return False
         if attempt.is_first:
-            self.commanders.begins(attempt.event.pid, attempt.host_pid)
+            self._agent.begins(attempt.event.pid, attempt.host_pid)
             return False  # it has crossed, or is ours
-        return self.commanders.is_command(attempt)
+        return self._agent.is_command(attempt)
 
-    def _unreadable(self, attempt: Attempt, error: Exception) -> int:
+    def _unreadable(self, attempt: ExecAttempt, error: Exception) -> int:
         """Refuse what cannot be looked at, and write that down."""
         event = attempt.event
-        self.record_refusal(event.program, event.argv, error, self._passage.step_of(event))
+        self.record_refusal(event.program, event.argv, error, self._steps.of_exec(event))
         code = getattr(error, "errno", None)
         return code if isinstance(code, int) and code > 0 else errno.EACCES
 
@@ -136,36 +156,36 @@ class ExecJudge:
     ) -> None:
         """Record that a program was refused because it could not be told what it would run."""
         with contextlib.suppress(Exception):
-            self._passage.gate.record(ProgramRefused(program, list(argv), str(error)), step)
+            self._sandbox_gate.gate.record(ProgramRefused(program, list(argv), str(error)), step)
 
-    async def _judge_command(self, actions: list[Action], attempt: Attempt) -> int:
+    async def _judge_command(self, actions: list[Action], attempt: ExecAttempt) -> int:
         code = errno.EACCES
         try:
             code = await self._judge_later(actions, attempt)
         finally:
-            if code and self.commanders is not None:
-                self.commanders.refused(attempt.event.pid)
+            if code and self._agent is not None:
+                self._agent.refused(attempt.event.pid)
         return code
 
-    async def _judge_later(self, actions: list[Action], attempt: Attempt) -> int:
-        killing: list[float] = []
+    async def _judge_later(self, actions: list[Action], attempt: ExecAttempt) -> int:
+        kill_after_s: list[float] = []
         for action in actions:
-            spoil = self._killer.watch(killing)
-            with self._passage.under_way():
-                receipt = await self._passage.gate.cross(action, let_through, spoil=spoil)
-            if self.commanders is not None and action is actions[0]:
-                self._passage.belongs_to(attempt.event.pid, receipt.step)
+            spoil = self._kill_fault.watch(kill_after_s)
+            with self._sandbox_gate.under_way():
+                receipt = await self._sandbox_gate.gate.cross(action, let_through, spoil=spoil)
+            if self._agent is not None and action is actions[0]:
+                self._steps.assign(attempt.event.pid, receipt.step)
             if receipt.outcome is Outcome.FAULTED:
                 return getattr(receipt.exception, "errno", None) or errno.EIO
             if not receipt.is_done:
                 return errno.EACCES
-        self._killer.kill_held(attempt.host_pid, killing)
+        self._kill_fault.kill_held(attempt.host_pid, kill_after_s)
         return 0
 
     def _would_ask(self, action: Action) -> bool:
-        return self._passage.policy.decide(action).verdict is Verdict.ASK
+        return self._sandbox_gate.policy.decide(action).verdict is Verdict.ASK
 
-    def _files(self, attempt: Attempt) -> list[ProgramFile]:
+    def _files(self, attempt: ExecAttempt) -> list[ProgramFile]:
         """Return the programs that the attempt would run; without rules the first one is enough."""
         if self._has_rules:
             return resolve(attempt, self.known_programs())
@@ -177,14 +197,14 @@ class ExecJudge:
         if self._known is None:
             names = {
                 pattern
-                for rule in self._passage.policy.rules
+                for rule in self._sandbox_gate.policy.rules
                 if Kind.EXEC in rule.kinds
                 for match in (rule.match, rule.unless)
                 if match is not None
                 for pattern in _named_programs(match)
             }
-            search = f"{PATH}:{self._passage.search_path}"
-            self._known = KnownPrograms.find(self._passage.init_pid, sorted(names), search)
+            search = f"{SEARCH_PATH}:{self._search_path()}"
+            self._known = KnownPrograms.find(self._machine.init_pid, sorted(names), search)
         return self._known
 
 
@@ -195,7 +215,7 @@ def _named_programs(match: Match) -> Iterator[str]:
     yield from (pattern for pattern in patterns if pattern.strip("*/"))
 
 
-def _key(attempt: Attempt) -> tuple[object, ...]:
+def _key(attempt: ExecAttempt) -> tuple[object, ...]:
     event = attempt.event
     return event.pid, event.program, event.argv, event.cwd
 

@@ -7,41 +7,41 @@ import contextlib
 import os
 import signal
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from paddock.doors.machine.guest import Guest
 from paddock.doors.machine.processes import send_signal
 from paddock.model.errors import PaddockError
-
-if TYPE_CHECKING:
-    from paddock.doors.machine.box import Box
 
 _AGAIN_S, _TRIES = 0.02, 100
 
 
-class Killer:
-    """Of one sandbox. Used as `spoil` of a crossing, it keeps what the fault says."""
+class KillFault:
+    """Kills programs of one sandbox. Its `watch` makes the `spoil` of a crossing, which is told
+    what a fault says before the action is carried out."""
 
-    def __init__(self, box: Box) -> None:
-        self._box = box
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
         self._at_work: set[asyncio.Future[None]] = set()
 
-    def watch(self, words: list[float]) -> Callable[[Mapping[str, Any]], None]:
-        """What puts into `words` after how many seconds a fault kills, if it does."""
+    def watch(self, after_s: list[float]) -> Callable[[Mapping[str, Any]], None]:
+        """Return a function that puts into `after_s` after how many seconds a fault kills, if it
+        does."""
 
         def spoil(fault: Mapping[str, Any]) -> None:
             if "kill" in fault:
-                words.append(0.0 if fault["kill"] is True else float(fault["kill"]))
+                after_s.append(0.0 if fault["kill"] is True else float(fault["kill"]))
 
         return spoil
 
     def kill(self, pids: Callable[[], list[int]], after_s: list[float]) -> None:
-        """Kills what the guest has started, later, if that is wanted."""
+        """Kill what the guest has started, later, if `after_s` says so."""
         if after_s:
             self._work(self._kill(pids, after_s[0]))
 
     def kill_held(self, host_pid: int, after_s: list[float]) -> None:
-        """Kills a process that stands still now, as this host knows it, later, if that is
-        wanted."""
+        """Kill a process that the kernel holds now, as this host knows it, later, if `after_s` says
+        so."""
         if after_s:
             with contextlib.suppress(ProcessLookupError):
                 self._work(self._kill_held(os.pidfd_open(host_pid), after_s[0]))
@@ -63,6 +63,6 @@ class Killer:
         await asyncio.sleep(after_s)
         for _ in range(_TRIES):  # at once may be before it has begun
             with contextlib.suppress(PaddockError, OSError):
-                if any([await send_signal(self._box, pid, signal.SIGKILL) for pid in pids()]):
+                if any([await send_signal(self._guest, pid, signal.SIGKILL) for pid in pids()]):
                     return
             await asyncio.sleep(_AGAIN_S)

@@ -16,7 +16,7 @@ from paddock.doors.network.client_disconnect import ClientDisconnected
 from paddock.doors.network.exchange import Headers
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.fence.processes.connections import is_open
-from paddock.fence.processes.quiescence import MANY, ONE, settled
+from paddock.fence.processes.quiescence import MANY, ONE, wait_until_quiescent
 
 if TYPE_CHECKING:
     from paddock.doors.network.layers.recorder import AnswerRecorder
@@ -63,7 +63,7 @@ class Pacer:
             now = time.monotonic()
             if now - self._last < _NEAR_S:
                 looks = ONE if self._under_way < 2 else MANY
-                if not await settled(self._init_pid, self._limit_at(now), looks):
+                if not await wait_until_quiescent(self._init_pid, self._limit_at(now), looks):
                     self._in_vain_s += time.monotonic() - now
             self._last = time.monotonic()
 

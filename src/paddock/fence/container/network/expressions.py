@@ -1,7 +1,7 @@
-"""What a rule of nftables is made of, as bytes: conditions and what to do, one after the other.
+"""Expressions of nftables rules, as bytes: conditions and what to do, one after the other.
 
 A rule is the sum of its expressions; the first condition that is not met ends it. What is the same
-in every sandbox is made once.
+every time is made once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def is_udp() -> bytes:
 
 @cache
 def is_unreachable(family: int) -> bytes:
-    """An error about a packet that arrived nowhere."""
+    """Match an error about a packet that arrived nowhere."""
     protocol, kind = _UNREACHABLE[family]
     return _is_meta(_META_PROTOCOL, protocol) + _is_payload(_TRANSPORT_HEADER, 0, bytes([kind]))
 
@@ -58,19 +58,19 @@ def is_family(family: int) -> bytes:
 
 @cache
 def is_from(family: int, address: bytes) -> bytes:
-    """The source begins with these bytes."""
+    """Match a source that begins with these bytes."""
     return _is_payload(_NETWORK_HEADER, _SOURCE_AT[family], address)
 
 
 @cache
 def is_to(family: int, address: bytes) -> bytes:
-    """The destination begins with these bytes: one is enough for 127.0.0.0/8."""
+    """Match a destination that begins with these bytes: one is enough for 127.0.0.0/8."""
     return _is_payload(_NETWORK_HEADER, _DESTINATION_AT[family], address)
 
 
 @cache
 def is_to_many(family: int) -> bytes:
-    """To a multicast address."""
+    """Match a multicast destination."""
     mask, left = _MULTICAST[family]
     first = _payload(_NETWORK_HEADER, _DESTINATION_AT[family], 1)
     return first + _masked(bytes([mask])) + _compared(_EQUAL, bytes([left]))
@@ -86,7 +86,7 @@ def is_to_port(port: int) -> bytes:
 
 @cache
 def is_syn() -> bytes:
-    """The first packet of a TCP connection."""
+    """Match the first packet of a TCP connection."""
     flags = _payload(_TRANSPORT_HEADER, _FLAGS_AT, 1)
     return flags + _masked(bytes([_SYN_ACK])) + _compared(_EQUAL, bytes([_SYN]))
 
@@ -116,12 +116,12 @@ def verdict(code: int) -> bytes:
 
 @cache
 def untracked() -> bytes:
-    """The kernel keeps no record of the packet's connection."""
+    """Have the kernel keep no record of the packet's connection."""
     return _expression("notrack")
 
 
 def redirect(port: int) -> bytes:
-    """To this port of loopback."""
+    """Redirect to this port of loopback."""
     value = nested(2, attribute(1, port.to_bytes(2, "big")))
     load = _expression("immediate", be32(1, _REGISTER), value)
     return load + _expression("redir", be32(1, _REGISTER), be32(3, _PORT_GIVEN))
@@ -129,7 +129,7 @@ def redirect(port: int) -> bytes:
 
 @cache
 def log(group: int, size_bytes: int) -> bytes:
-    """The beginning of the packet, at once."""
+    """Log the beginning of the packet, at once."""
     return _expression("log", be16(1, group), be32(3, size_bytes), be16(4, 1))
 
 

@@ -16,22 +16,24 @@ import socket
 import struct
 from collections.abc import Iterator
 
-import msgspec
-
 from paddock.fence.container.network import netfilter, netlink
+from paddock.fence.container.network.owner import owner_of
 from paddock.fence.guest import agreed
+from paddock.fence.network import (
+    AttemptLog,
+    DoorSockets,
+    MachineNetwork,
+    NetworkAttempt,
+    original_destination,
+)
 from paddock.model.errors import CannotEnforce
 
 _BACKLOG = 512
 _PROBED = ("192.0.2.1", 9)  # of a range that is nobody's
 _PROBE_MS = 1000
-_SO_ORIGINAL_DST = 80  # of IPv4 and of IPv6
-_V4_SIZE, _V6_SIZE = 16, 28  # of a socket address
 _NEW_ROUTE = 24
 _LOCAL_TABLE, _STATIC, _HOST_SCOPE, _LOCAL = 255, 4, 254, 2
 _LOOPBACK_INDEX = 1  # always the first interface of a namespace
-_MAX_DATAGRAM = 8192
-_MAX_ATTEMPTS = 64  # that one reading gives
 _PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 33: "dccp", 58: "icmp", 132: "sctp", 136: "udplite"}
 _UDP, _DNS_PORT, _DNS_HEADER_BYTES = 17, 53, 12
 _WITH_PORTS = {6, 17, 33, 132, 136}
@@ -48,13 +50,13 @@ class NamespaceSockets:
         self._taken: dict[str, socket.socket] = {}
 
     def get(self, name: str) -> socket.socket | None:
-        """The socket, or None where the sandbox's kernel has no such."""
+        """Return the socket, or None where the sandbox's kernel has no such."""
         if name in self._fds:
             self._taken[name] = socket.socket(fileno=self._fds.pop(name))
         return self._taken.get(name)
 
     def lend(self, name: str) -> socket.socket | None:
-        """The socket, which is the borrower's to close until it is given back."""
+        """Return the socket, which is the borrower's to close until it is given back."""
         sock = self.get(name)
         self._taken.pop(name, None)
         return sock
@@ -81,42 +83,43 @@ class NamespaceSockets:
             sock.close()
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """A packet that was refused."""
+class NamespaceNetwork(MachineNetwork):
+    """The network of one container, through the sockets that its guest opened."""
 
-    protocol: str  # udp, icmp ..., or the number
-    address: str
-    port: int | None
-    dns_name: str | None = None  # that a DNS query asks for
+    def __init__(self, sockets: NamespaceSockets, init_pid: int) -> None:
+        self.sockets = sockets
+        self._init_pid = init_pid
 
+    def open_door(self) -> DoorSockets:
+        return open_door(self.sockets)
 
-class DoorSockets(msgspec.Struct, frozen=True):
-    """What the network door serves, all non-blocking. The IPv6 ones are None on a host without."""
+    def log_attempts(self) -> None:
+        watch_attempts(self.sockets)
 
-    tcp4: socket.socket
-    tcp6: socket.socket | None
-    udp: socket.socket  # questions for names, to whatever address; answers find their way back
-    udp6: socket.socket | None
-    log: socket.socket  # readable when there are attempts
+    def borrow_log(self) -> AttemptLog | None:
+        sock = self.sockets.lend("netfilter")
+        return None if sock is None or sock.fileno() < 0 else AttemptLog(sock, attempts_in)
 
-    def close(self) -> None:
-        for sock in (self.tcp4, self.tcp6, self.udp, self.udp6, self.log):
-            if sock is not None:
-                sock.close()
+    def return_log(self, log: AttemptLog) -> None:
+        self.sockets.give_back("netfilter", log.sock)
 
-
-def read_attempts(log: socket.socket) -> list[Attempt]:
-    """Return the attempts that were logged since; at most so many, the rest at the next reading."""
-    found: list[Attempt] = []
-    while len(found) < _MAX_ATTEMPTS:
+    def borrow_listener(self, port: int) -> socket.socket | None:
+        sock = self.sockets.lend("tcp4")
+        if sock is None:
+            return None
+        sock.setblocking(False)
         try:
-            found += _attempts(log.recv(_MAX_DATAGRAM))
-        except BlockingIOError:
-            break
-        except OSError as error:
-            if error.errno != errno.ENOBUFS:  # that is: some more were lost
-                raise
-    return found
+            sock.bind(("127.0.0.1", port))
+        except OSError:  # a program has taken it
+            sock.bind(("127.0.0.1", 0))
+        sock.listen(_BACKLOG)
+        return sock
+
+    def return_listener(self, listener: socket.socket) -> None:
+        self.sockets.give_back("tcp4", listener)
+
+    def owner_of(self, accepted: socket.socket) -> int | None:
+        return owner_of(self.sockets.get("diag"), accepted, self._init_pid)
 
 
 def watch_attempts(sockets: NamespaceSockets) -> None:
@@ -135,7 +138,7 @@ def open_door(sockets: NamespaceSockets) -> DoorSockets:
         return _open(sockets)
     except OSError as error:
         sockets.close()
-        refused = "the kernel refuses " if isinstance(error, netlink.Refused) else ""
+        refused = "the kernel refuses " if isinstance(error, netlink.NetlinkRefused) else ""
         why = f"the network door: {refused}{error}"
         raise CannotEnforce(why, hint=_hint(error)) from None
     except BaseException:
@@ -143,41 +146,15 @@ def open_door(sockets: NamespaceSockets) -> DoorSockets:
         raise
 
 
-def listen_within(sock: socket.socket, port: int) -> int:
-    """Lets programs reach the host at a port of their loopback, and at nothing else. The port that
-    it became: a program may have taken the one that is wanted."""
-    sock.setblocking(False)
-    try:
-        sock.bind(("127.0.0.1", port))
-    except OSError:
-        sock.bind(("127.0.0.1", 0))
-    sock.listen(_BACKLOG)
-    return int(sock.getsockname()[1])
-
-
-def original_destination(sock: socket.socket) -> tuple[str, int] | None:
-    """Where the sandbox wanted an accepted connection to lead; None when the kernel does not
-    know, or knows no other address than the listener's own."""
-    is_v4 = sock.family == socket.AF_INET
-    level = socket.IPPROTO_IP if is_v4 else socket.IPPROTO_IPV6
-    try:
-        raw = sock.getsockopt(level, _SO_ORIGINAL_DST, _V4_SIZE if is_v4 else _V6_SIZE)
-        wanted = _address(raw)
-        own = sock.getsockname()[:2]
-    except (OSError, ValueError):
-        return None
-    return wanted if wanted != own else None
-
-
-def everywhere_is_local(family: int) -> netlink.Message:
-    """A route by which any address is one of the namespace's own. Narrower ones, as those of
-    loopback, go before it."""
+def everywhere_is_local(family: int) -> netlink.NetlinkMessage:
+    """Return a route by which any address is one of the namespace's own. Narrower ones, as those
+    of loopback, go before it."""
     source = socket.inet_pton(family, "127.0.0.1" if family == socket.AF_INET else "::1")
     kinds = (_LOCAL_TABLE, _STATIC, _HOST_SCOPE, _LOCAL)
     body = struct.pack("=BBBBBBBBI", family, 0, 0, 0, *kinds, 0)
     body += netlink.attribute(4, struct.pack("=I", _LOOPBACK_INDEX)) + netlink.attribute(7, source)
     flags = netlink.REQUEST | netlink.ACK | netlink.CREATE | netlink.REPLACE
-    return netlink.Message("a local route for all addresses", _NEW_ROUTE, body, flags)
+    return netlink.NetlinkMessage("a local route for all addresses", _NEW_ROUTE, body, flags)
 
 
 def _open(sockets: NamespaceSockets) -> DoorSockets:
@@ -191,11 +168,11 @@ def _open(sockets: NamespaceSockets) -> DoorSockets:
             if error.errno != errno.EADDRNOTAVAIL:
                 raise
             tcp6 = udp6 = None  # IPv6 is switched off: no address of it leads anywhere
-    door = DoorSockets(tcp4, tcp6, udp4, udp6, _needed(sockets, "netfilter"))
-    _install(door.log, _needed(sockets, "route"), ports)
+    log = _needed(sockets, "netfilter")
+    _install(log, _needed(sockets, "route"), ports)
     _try(_needed(sockets, "probe"), tcp4)
-    sockets.hand_over(tcp4, tcp6, udp4, udp6, door.log)
-    return door
+    sockets.hand_over(tcp4, tcp6, udp4, udp6, log)
+    return DoorSockets(tcp4, tcp6, udp4, udp6, AttemptLog(log, attempts_in))
 
 
 def _needed(sockets: NamespaceSockets, name: str) -> socket.socket:
@@ -228,7 +205,7 @@ def _install(log: socket.socket, route: socket.socket, ports: list[netfilter.Por
         raise OSError(f"the kernel has the rules {in_force} instead of {wanted}")
     try:
         netlink.exchange(log, [netfilter.listen_to_log()])
-    except netlink.Refused as error:
+    except netlink.NetlinkRefused as error:
         if error.errno != errno.EBUSY:  # nobody else has a socket here that may listen
             raise
     netlink.exchange(log, [netfilter.log_settings()])
@@ -236,7 +213,7 @@ def _install(log: socket.socket, route: socket.socket, ports: list[netfilter.Por
     netlink.exchange(route, [everywhere_is_local(socket.AF_INET)])
     if ports and len(ports) == 1:
         return  # IPv6 is switched off
-    with contextlib.suppress(netlink.Refused):
+    with contextlib.suppress(netlink.NetlinkRefused):
         netlink.exchange(route, [everywhere_is_local(socket.AF_INET6)])
 
 
@@ -252,8 +229,8 @@ def _try(probe: socket.socket, listener: socket.socket) -> None:
 
 
 def _accepted(listener: socket.socket, peer: tuple[str, int]) -> socket.socket:
-    """The connection that `peer` makes. A program inside may be faster with one of its own, which
-    then finds itself closed."""
+    """Return the connection that `peer` makes. A program inside may be faster with one of its
+    own, which then finds itself closed."""
     poll = select.poll()
     poll.register(listener, select.POLLIN)
     for _ in range(2 * _BACKLOG):
@@ -274,23 +251,15 @@ def _hint(error: OSError) -> str:
     return "run: paddock doctor"
 
 
-def _address(raw: bytes) -> tuple[str, int]:
-    """A socket address of the kernel's: family, port, for IPv6 the flow, and the address."""
-    port = int.from_bytes(raw[2:4], "big")
-    if len(raw) == _V4_SIZE:
-        return socket.inet_ntop(socket.AF_INET, raw[4:8]), port
-    return socket.inet_ntop(socket.AF_INET6, raw[8:24]), port
-
-
-def _attempts(datagram: bytes) -> Iterator[Attempt]:
+def attempts_in(datagram: bytes) -> Iterator[NetworkAttempt]:
     for answer in netlink.answers(datagram):
         attempt = _attempt(netfilter.logged_payload(answer))
         if attempt is not None:
             yield attempt
 
 
-def _attempt(packet: bytes) -> Attempt | None:
-    """What the headers of a packet say; a program inside may have written any of it."""
+def _attempt(packet: bytes) -> NetworkAttempt | None:
+    """Read the headers of a packet; a program inside may have written any of it."""
     version = packet[0] >> 4 if packet else 0
     if version == 4 and len(packet) >= 20:
         protocol, address = packet[9], socket.inet_ntop(socket.AF_INET, packet[16:20])
@@ -304,7 +273,7 @@ def _attempt(packet: bytes) -> Attempt | None:
     has_port = protocol in _WITH_PORTS and len(rest) >= 4
     port = int.from_bytes(rest[2:4], "big") if has_port else None
     name = _queried_name(rest[8:]) if protocol == _UDP and port == _DNS_PORT else None
-    return Attempt(_PROTOCOLS.get(protocol, str(protocol)), address, port, name)
+    return NetworkAttempt(_PROTOCOLS.get(protocol, str(protocol)), address, port, name)
 
 
 def _queried_name(message: bytes) -> str | None:

@@ -23,8 +23,8 @@ from paddock.fence.container.network.netlink import (
     DUMP,
     EXCL,
     REQUEST,
-    Answer,
-    Message,
+    NetlinkAnswer,
+    NetlinkMessage,
     attribute,
     attributes,
     be32,
@@ -57,7 +57,7 @@ _LOGGED_PAYLOAD = 9
 
 
 class Ports(msgspec.Struct, frozen=True):
-    """Where on loopback the host listens, for one family of addresses."""
+    """The ports of loopback at which the host listens, for one family of addresses."""
 
     family: int
     tcp: int
@@ -65,7 +65,7 @@ class Ports(msgspec.Struct, frozen=True):
 
 
 def chains(ports: Sequence[Ports]) -> dict[str, tuple[bytes, ...]]:
-    """The rules of each chain, in order. A family without ports is refused as a whole."""
+    """Return the rules of each chain, in order. A family without ports is refused as a whole."""
     v4 = ex.is_family(socket.AF_INET) + ex.is_to(socket.AF_INET, b"\x7f")
     v6 = ex.is_family(socket.AF_INET6) + ex.is_to(socket.AF_INET6, _LOOPBACK[socket.AF_INET6])
     is_dns = _is_dns()
@@ -112,54 +112,57 @@ def chains(ports: Sequence[Ports]) -> dict[str, tuple[bytes, ...]]:
     }
 
 
-def batch(rules: Mapping[str, Sequence[bytes]]) -> list[Message]:
-    """The messages for what `chains` gives. The kernel does all of them or none, and tells of what
-    it cannot do anyway: the last one alone asks for an answer."""
+def batch(rules: Mapping[str, Sequence[bytes]]) -> list[NetlinkMessage]:
+    """Return the messages for what `chains` gives. The kernel does all of them or none, and
+    reports a failure in any case: the last one alone asks for an answer."""
     numbered = list(enumerate(((chain, rule) for chain in rules for rule in rules[chain]), 1))
     last = len(numbered)
     return [
-        Message("begin of the rules", _BATCH_BEGIN, _header(0, _TABLES >> 8), REQUEST),
+        NetlinkMessage("begin of the rules", _BATCH_BEGIN, _header(0, _TABLES >> 8), REQUEST),
         # Made, removed and made: rules that were there before are replaced in the same step.
-        Message("a table", _NEW_TABLE, _header() + text(1, TABLE), REQUEST | CREATE),
-        Message("removing the table", _DELETE_TABLE, _header() + text(1, TABLE), REQUEST),
-        Message("a new table", _NEW_TABLE, _header() + text(1, TABLE), _NEW),
+        NetlinkMessage("a table", _NEW_TABLE, _header() + text(1, TABLE), REQUEST | CREATE),
+        NetlinkMessage("removing the table", _DELETE_TABLE, _header() + text(1, TABLE), REQUEST),
+        NetlinkMessage("a new table", _NEW_TABLE, _header() + text(1, TABLE), _NEW),
         _chain("track", "filter", (_HOOK_OUTPUT, _BEFORE_TRACKING), ex.ACCEPT),
         _chain("redirect", "nat", (_HOOK_OUTPUT, _BEFORE_FILTERS), ex.ACCEPT),
         # On the way in, as a port at which nobody listens: a program sees the errors that it
         # knows. On the way out the sending itself would fail, with EPERM.
         _chain("refuse", "filter", (_HOOK_INPUT, _AT_FILTERS), ex.DROP),
         *(_rule(chain, rule, n, is_last=n == last) for n, (chain, rule) in numbered),
-        Message("end of the rules", _BATCH_END, _header(0, _TABLES >> 8), REQUEST),
+        NetlinkMessage("end of the rules", _BATCH_END, _header(0, _TABLES >> 8), REQUEST),
     ]
 
 
-def listen_to_log() -> Message:
+def listen_to_log() -> NetlinkMessage:
     """Makes the asking socket the one that is told of logged packets. EBUSY: it is already."""
-    return Message("listening to the log", _LOG_CONFIG, _header(0, LOG_GROUP) + attribute(1, b"\1"))
+    return NetlinkMessage(
+        "listening to the log", _LOG_CONFIG, _header(0, LOG_GROUP) + attribute(1, b"\1")
+    )
 
 
-def log_settings() -> Message:
+def log_settings() -> NetlinkMessage:
     """Has the socket that listens told of the beginning of each packet, at once."""
     mode = struct.pack("!IBB", LOGGED_BYTES, _COPY_PACKET, 0)
     body = _header(0, LOG_GROUP) + attribute(2, mode) + be32(5, 1)
-    return Message("settings of the log", _LOG_CONFIG, body)
+    return NetlinkMessage("settings of the log", _LOG_CONFIG, body)
 
 
-def rules_in_force() -> list[Message]:
+def rules_in_force() -> list[NetlinkMessage]:
     """Asks for the table as the kernel has it; `counted` reads the answer."""
     body = _header() + text(_RULE_TABLE, TABLE)
-    return [Message("reading the rules", _GET_RULE, body, REQUEST | DUMP)]
+    return [NetlinkMessage("reading the rules", _GET_RULE, body, REQUEST | DUMP)]
 
 
-def counted(answers: Sequence[Answer]) -> dict[str, int]:
-    """How many rules each chain has."""
+def counted(answers: Sequence[NetlinkAnswer]) -> dict[str, int]:
+    """Count the rules of each chain."""
     rules = (attributes(a.body[_MESSAGE_HEADER:]) for a in answers if a.kind == _NEW_RULE)
     names = (rule.get(_RULE_CHAIN, b"").rstrip(b"\0") for rule in rules)
     return dict(Counter(name.decode("ascii", "replace") for name in names))
 
 
-def logged_payload(answer: Answer) -> bytes:
-    """The beginning of a logged packet, from its network header on; empty if there is none."""
+def logged_payload(answer: NetlinkAnswer) -> bytes:
+    """Return the beginning of a logged packet, from its network header on; empty if there is
+    none."""
     if answer.kind != _LOGGED_PACKET:
         return b""
     return attributes(answer.body[_MESSAGE_HEADER:]).get(_LOGGED_PAYLOAD, b"")
@@ -171,8 +174,8 @@ def _is_dns() -> bytes:
 
 
 def _straight_to_door(ports: Ports, logged: bytes) -> tuple[bytes, ...]:
-    """Refused: where such a connection wants to go cannot be known. Those for another address
-    are not redirected yet when this is asked."""
+    """Return rules that refuse connections to the listeners themselves: where such a connection
+    wants to go cannot be known. Those for another address are not redirected yet at this point."""
     door = ex.is_family(ports.family) + ex.is_to(ports.family, _LOOPBACK[ports.family])
     tcp = door + ex.is_tcp() + ex.is_to_port(ports.tcp)
     udp = door + ex.is_udp() + ex.is_to_port(ports.dns)
@@ -180,7 +183,8 @@ def _straight_to_door(ports: Ports, logged: bytes) -> tuple[bytes, ...]:
 
 
 def _from_door(ports: Ports) -> tuple[bytes, bytes]:
-    """What the door answers. The address as well: no program inside can send from there too."""
+    """Match answers of the door, by port and by address: no program inside can send from there
+    too."""
     source = ex.is_family(ports.family) + ex.is_from(ports.family, _LOOPBACK[ports.family])
     return (
         source + ex.is_tcp() + ex.is_from_port(ports.tcp),
@@ -198,16 +202,16 @@ def _header(family: int = _INET, resource: int = 0) -> bytes:
     return struct.pack("!BBH", family, 0, resource)
 
 
-def _chain(name: str, kind: str, where: tuple[int, int], policy: int) -> Message:
+def _chain(name: str, kind: str, where: tuple[int, int], policy: int) -> NetlinkMessage:
     hook = nested(4, be32(1, where[0]), be32(2, where[1]))
     body = _header() + text(1, TABLE) + text(3, name) + hook + be32(5, policy) + text(7, kind)
-    return Message(f"a chain of type {kind}", _NEW_CHAIN, body, _NEW)
+    return NetlinkMessage(f"a chain of type {kind}", _NEW_CHAIN, body, _NEW)
 
 
-def _rule(chain: str, rule: bytes, number: int, *, is_last: bool) -> Message:
+def _rule(chain: str, rule: bytes, number: int, *, is_last: bool) -> NetlinkMessage:
     body = _rule_start(chain) + nested(_RULE_EXPRESSIONS, rule)
     flags = REQUEST | CREATE | APPEND | (ACK if is_last else 0)
-    return Message(f"rule {number} ({chain})", _NEW_RULE, body, flags)
+    return NetlinkMessage(f"rule {number} ({chain})", _NEW_RULE, body, flags)
 
 
 @cache

@@ -26,7 +26,7 @@ _MAX_NUMBER = 0x7FFFFFFF
 _ANSWER_S = 2.0  # the kernel answers within the call; this is for a kernel that does not
 
 
-class Refused(OSError):
+class NetlinkRefused(OSError):
     """The kernel's no to one message of an exchange; `what` says which."""
 
     def __init__(self, what: str, code: int) -> None:
@@ -34,7 +34,7 @@ class Refused(OSError):
         self.what = what
 
 
-class Message(msgspec.Struct, frozen=True):
+class NetlinkMessage(msgspec.Struct, frozen=True):
     """One message without its number, which the exchange gives it."""
 
     what: str  # for people, should the kernel refuse it
@@ -43,7 +43,7 @@ class Message(msgspec.Struct, frozen=True):
     flags: int = REQUEST | ACK
 
 
-class Answer(msgspec.Struct, frozen=True):
+class NetlinkAnswer(msgspec.Struct, frozen=True):
     """One message from the kernel."""
 
     kind: int
@@ -52,13 +52,13 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def attribute(kind: int, value: bytes) -> bytes:
-    """One attribute, padded so that the next can follow."""
+    """Return one attribute, padded so that the next can follow."""
     head = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(value), kind)
     return head + value + bytes(-len(value) % 4)
 
 
 def nested(kind: int, *attributes: bytes) -> bytes:
-    """An attribute made of attributes."""
+    """Return an attribute made of attributes."""
     return attribute(kind | _NESTED, b"".join(attributes))
 
 
@@ -79,7 +79,7 @@ def be64(kind: int, value: int) -> bytes:
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    """The attributes in `data`, up to the first that does not fit."""
+    """Return the attributes in `data`, up to the first that does not fit."""
     found: dict[int, bytes] = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):
@@ -91,35 +91,35 @@ def attributes(data: bytes) -> dict[int, bytes]:
     return found
 
 
-def packed(numbered: Mapping[int, Message]) -> bytes:
-    """What is sent: the messages one after the other, each with its number."""
+def packed(numbered: Mapping[int, NetlinkMessage]) -> bytes:
+    """Return the bytes to send: the messages one after the other, each with its number."""
     return b"".join(
         _HEADER.pack(_HEADER.size + len(m.body), m.kind, m.flags, number, 0) + m.body
         for number, m in numbered.items()
     )
 
 
-def answers(datagram: bytes) -> Iterator[Answer]:
-    """The messages of a datagram, up to the first that does not fit."""
+def answers(datagram: bytes) -> Iterator[NetlinkAnswer]:
+    """Yield the messages of a datagram, up to the first that does not fit."""
     at = 0
     while at + _HEADER.size <= len(datagram):
         size, kind, _, number, _ = _HEADER.unpack_from(datagram, at)
         if size < _HEADER.size or at + size > len(datagram):
             break
-        yield Answer(kind, number, datagram[at + _HEADER.size : at + size])
+        yield NetlinkAnswer(kind, number, datagram[at + _HEADER.size : at + size])
         at += size + -size % 4
 
 
-def exchange(sock: socket.socket, messages: Sequence[Message]) -> list[Answer]:
-    """Sends all, returns when each that asks for an answer has it. Raises Refused for the first
-    that the kernel does not do, TimeoutError when it says nothing. Leaves `sock` with a time limit.
-    """
+def exchange(sock: socket.socket, messages: Sequence[NetlinkMessage]) -> list[NetlinkAnswer]:
+    """Send all, and return when each that asks for an answer has it. Raises NetlinkRefused for the
+    first that the kernel does not do, TimeoutError when it says nothing. Leaves `sock` with a time
+    limit."""
     sock.settimeout(_ANSWER_S)
     numbered = {next(_numbers) & _MAX_NUMBER: message for message in messages}
     sock.send(packed(numbered))
     # Not any bit of DUMP: one of them means something else where something is made.
     waiting = {n for n, m in numbered.items() if m.flags & ACK or m.flags & DUMP == DUMP}
-    got: list[Answer] = []
+    got: list[NetlinkAnswer] = []
     for _ in range(_MAX_DATAGRAMS):
         for answer in answers(sock.recv(_MAX_DATAGRAM)):
             if answer.number not in numbered:
@@ -129,7 +129,7 @@ def exchange(sock: socket.socket, messages: Sequence[Message]) -> list[Answer]:
                 continue
             code = -int.from_bytes(answer.body[:4], sys.byteorder, signed=True)
             if code > 0:
-                raise Refused(numbered[answer.number].what, code)
+                raise NetlinkRefused(numbered[answer.number].what, code)
             waiting.discard(answer.number)
         if not waiting:
             return got

@@ -10,10 +10,11 @@ import os
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from itertools import islice
 
 from paddock.fence.container.network import netlink
-from paddock.fence.container.network.namespace import NamespaceSockets, original_destination
+from paddock.fence.network import original_destination
+from paddock.fence.processes.tree import descendants, status_pids
 
 MAX_PROCESSES = 2000  # of a sandbox that are looked at
 MAX_DESCRIPTORS = 20_000  # of all of them together
@@ -26,49 +27,25 @@ _STATE_AT, _INODE_AT, _ANSWER_SIZE = 1, 68, 72
 Address = tuple[str, int]
 
 
-def owner_of(sockets: NamespaceSockets, accepted: socket.socket, init_pid: int) -> int | None:
-    """The pid, as the sandbox counts, of the process that made the connection; None when it cannot
-    be told, also because it has ended."""
+def owner_of(diag: socket.socket | None, accepted: socket.socket, init_pid: int) -> int | None:
+    """Return the pid, as the sandbox counts, of the process that made the connection; None when it
+    cannot be told, also because it has ended. `diag` is a socket-diagnosis socket of the sandbox's
+    network, if its kernel has them."""
     try:
         # As the process sees it: the kernel knows its socket by the destination that it wanted.
         destination = original_destination(accepted) or accepted.getsockname()[:2]
-        peer = accepted.getpeername()[:2]
-    except OSError:
-        return None
-    return _owner(sockets, peer, destination, init_pid, socket.IPPROTO_TCP)
-
-
-def asker_of(
-    sockets: NamespaceSockets, peer: Address, server: Address, init_pid: int
-) -> int | None:
-    """The same of who sent a datagram from `peer` to a name server."""
-    return _owner(sockets, peer, server, init_pid, socket.IPPROTO_UDP)
-
-
-def _owner(
-    sockets: NamespaceSockets, peer: Address, destination: Address, init_pid: int, protocol: int
-) -> int | None:
-    try:
-        inode = _inode(sockets, peer, destination, protocol)
+        inode = None if diag is None else _inode(diag, accepted.getpeername()[:2], destination)
         return _holder(init_pid, f"socket:[{inode}]") if inode else None
     except (OSError, ValueError):
         return None
 
 
-def _inode(
-    sockets: NamespaceSockets, peer: Address, destination: Address, protocol: int
-) -> int | None:
-    diag = sockets.get("diag")
-    if diag is None:
-        return None
+def _inode(diag: socket.socket, peer: Address, destination: Address) -> int | None:
     family = socket.AF_INET6 if ":" in peer[0] else socket.AF_INET
-    ends = [(socket.inet_pton(family, host), port) for host, port in (peer, destination)]
-    if protocol == socket.IPPROTO_UDP:
-        ends.reverse()  # so the kernel has it, for UDP alone
-    (source, source_port), (target, target_port) = ends
-    body = struct.pack("=BBBBI", family, protocol, 0, 0, _ANY_STATE)
-    body += _ID.pack(source_port, target_port, source, target) + bytes(4) + _NO_COOKIE
-    question = netlink.Message("the socket of a connection", _BY_FAMILY, body)
+    source, target = socket.inet_pton(family, peer[0]), socket.inet_pton(family, destination[0])
+    body = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, _ANY_STATE)
+    body += _ID.pack(peer[1], destination[1], source, target) + bytes(4) + _NO_COOKIE
+    question = netlink.NetlinkMessage("the socket of a connection", _BY_FAMILY, body)
     for answer in netlink.exchange(diag, [question]):
         # Without the connection, the kernel answers with a listener at its port.
         if len(answer.body) >= _ANSWER_SIZE and answer.body[_STATE_AT] != _LISTEN:
@@ -78,7 +55,7 @@ def _inode(
 
 def _holder(init_pid: int, link: str) -> int | None:
     left = MAX_DESCRIPTORS
-    for pid in _processes(init_pid):
+    for pid in islice(descendants(init_pid), MAX_PROCESSES):
         directory = f"/proc/{pid}/fd"
         try:
             names = os.listdir(directory)[:left]
@@ -86,30 +63,8 @@ def _holder(init_pid: int, link: str) -> int | None:
             continue  # it has ended
         left -= len(names)
         if any(_target(f"{directory}/{name}") == link for name in names):
-            return _inner_pid(pid)
+            return status_pids(pid)[0]
     return None
-
-
-def _processes(init_pid: int) -> Iterator[int]:
-    """Of the sandbox but its first, which holds no connection; parents before children."""
-    waiting, count = [init_pid], 0
-    while waiting and count < MAX_PROCESSES:
-        pid = waiting.pop()
-        count += 1
-        if pid != init_pid:
-            yield pid
-        waiting += _children(pid)
-
-
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
-                found += map(int, file.readall().split())
-    except OSError:
-        pass  # it has ended; its children are the first process's now
-    return found
 
 
 def _target(path: str) -> str:
@@ -117,11 +72,3 @@ def _target(path: str) -> str:
         return os.readlink(path)
     except OSError:
         return ""
-
-
-def _inner_pid(pid: int) -> int | None:
-    with open(f"/proc/{pid}/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"NSpid:"):
-                return int(line.split()[-1])
-    return None

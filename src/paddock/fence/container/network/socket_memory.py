@@ -91,8 +91,8 @@ def held_bytes(diag: socket.socket, kinds: Iterable[SocketKind]) -> int | None:
     total = 0
     for kind in kinds:
         flags = netlink.REQUEST | netlink.DUMP
-        question = netlink.Message(f"the memory of {kind.name} sockets", _BY_FAMILY, kind.request,
-                                   flags)  # fmt: skip
+        what = f"the memory of {kind.name} sockets"
+        question = netlink.NetlinkMessage(what, _BY_FAMILY, kind.request, flags)
         try:
             answers = netlink.exchange(diag, [question])
         except TimeoutError:

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.fence.container.network import namespace, netfilter, netlink
-from paddock.fence.container.network.namespace import Attempt
+from paddock.fence.network import NetworkAttempt
 
 PORTS = [
     netfilter.Ports(socket.AF_INET, 4001, 4002),
@@ -27,7 +27,9 @@ PORTS = [
 # In namespaces of its own: installs, and prints what the kernel says and what the programs show.
 _INSTALL = """
 import json, socket, subprocess, sys
-from paddock.fence.container.network import netfilter, netlink, namespace
+from paddock.fence.container.network import netfilter
+from paddock.fence.container.network import netlink
+from paddock.fence.container.network import namespace
 ports = [netfilter.Ports(*p) for p in json.loads(sys.argv[1])]
 rules = netfilter.chains(ports)
 sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
@@ -126,10 +128,12 @@ def test_family_without_a_listener_has_no_redirect() -> None:
 # ---- logged packets ------------------------------------------------------------------------------
 
 
-def _logged(packet: bytes) -> list[Attempt]:
+def _logged(packet: bytes) -> list[NetworkAttempt]:
     """As a reader of the log gets it."""
     body = struct.pack("!BBH", 0, 0, 1) + netlink.attribute(9, packet)
-    return list(namespace._attempts(netlink.packed({0: netlink.Message("", 4 << 8, body)})))
+    return list(
+        namespace.attempts_in(netlink.packed({0: netlink.NetlinkMessage("", 4 << 8, body)}))
+    )
 
 
 def _v4(protocol: int, rest: bytes, *, fragment: int = 0, words: int = 5) -> bytes:
@@ -139,22 +143,22 @@ def _v4(protocol: int, rest: bytes, *, fragment: int = 0, words: int = 5) -> byt
 
 
 def test_datagram_is_an_attempt_with_its_port() -> None:
-    assert _logged(_v4(17, struct.pack("!HH", 999, 443))) == [Attempt("udp", "9.9.9.9", 443)]
+    assert _logged(_v4(17, struct.pack("!HH", 999, 443))) == [NetworkAttempt("udp", "9.9.9.9", 443)]
 
 
 def test_options_of_a_header_are_passed_over() -> None:
     packet = _v4(17, struct.pack("!HH", 999, 443), words=8)
-    assert _logged(packet) == [Attempt("udp", "9.9.9.9", 443)]
+    assert _logged(packet) == [NetworkAttempt("udp", "9.9.9.9", 443)]
 
 
 def test_later_fragment_has_no_port() -> None:
     packet = _v4(17, struct.pack("!HH", 999, 443), fragment=5)
-    assert _logged(packet) == [Attempt("udp", "9.9.9.9", None)]
+    assert _logged(packet) == [NetworkAttempt("udp", "9.9.9.9", None)]
 
 
 def test_ping_has_no_port_and_unknown_protocol_its_number() -> None:
-    assert _logged(_v4(1, bytes(8))) == [Attempt("icmp", "9.9.9.9", None)]
-    assert _logged(_v4(99, bytes(8))) == [Attempt("99", "9.9.9.9", None)]
+    assert _logged(_v4(1, bytes(8))) == [NetworkAttempt("icmp", "9.9.9.9", None)]
+    assert _logged(_v4(99, bytes(8))) == [NetworkAttempt("99", "9.9.9.9", None)]
 
 
 @given(st.binary(max_size=100))
@@ -164,4 +168,4 @@ def test_any_packet_is_at_most_one_attempt(packet: bytes) -> None:
 
 @given(st.binary(max_size=200))
 def test_any_datagram_of_the_log_is_read_without_an_error(datagram: bytes) -> None:
-    list(namespace._attempts(datagram))
+    list(namespace.attempts_in(datagram))

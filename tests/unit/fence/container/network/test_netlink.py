@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.fence.container.network import netlink
-from paddock.fence.container.network.netlink import Answer, Message
+from paddock.fence.container.network.netlink import NetlinkAnswer, NetlinkMessage
 
 _GET_LINK, _NEW_LINK = 18, 16
 _NAME = 3
@@ -44,9 +44,12 @@ def test_reading_messages_never_fails_and_never_gives_more_than_there_is(data: b
 
 
 def test_messages_are_read_as_they_were_written() -> None:
-    sent = {7: Message("a", 16, b"abcd"), 9: Message("b", 17, b"xyz")}
+    sent = {7: NetlinkMessage("a", 16, b"abcd"), 9: NetlinkMessage("b", 17, b"xyz")}
     data = netlink.packed(sent) + b"\0"
-    assert list(netlink.answers(data)) == [Answer(16, 7, b"abcd"), Answer(17, 9, b"xyz")]
+    assert list(netlink.answers(data)) == [
+        NetlinkAnswer(16, 7, b"abcd"),
+        NetlinkAnswer(17, 9, b"xyz"),
+    ]
 
 
 @pytest.fixture
@@ -54,9 +57,9 @@ def route() -> socket.socket:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
 
 
-def _link(index: int) -> Message:
+def _link(index: int) -> NetlinkMessage:
     body = struct.pack("=BxHiII", 0, 0, index, 0, 0)
-    return Message("a look at an interface", _GET_LINK, body)
+    return NetlinkMessage("a look at an interface", _GET_LINK, body)
 
 
 def test_kernel_answers_an_exchange(route: socket.socket) -> None:
@@ -67,7 +70,7 @@ def test_kernel_answers_an_exchange(route: socket.socket) -> None:
 
 
 def test_refusal_says_which_message_and_why(route: socket.socket) -> None:
-    with route, pytest.raises(netlink.Refused, match="a look at an interface") as caught:
+    with route, pytest.raises(netlink.NetlinkRefused, match="a look at an interface") as caught:
         netlink.exchange(route, [_link(1), _link(0x7FFFFFFF)])
     assert caught.value.errno == errno.ENODEV
     assert os.strerror(errno.ENODEV) in str(caught.value)
@@ -77,7 +80,7 @@ def test_answers_that_are_left_over_are_not_taken_for_those_of_the_next_exchange
     route: socket.socket,
 ) -> None:
     with route:
-        with pytest.raises(netlink.Refused):
+        with pytest.raises(netlink.NetlinkRefused):
             netlink.exchange(route, [_link(0x7FFFFFFF), _link(1)])
         answers = netlink.exchange(route, [_link(1)])
     assert len(answers) == 1
