@@ -19,7 +19,7 @@ if __name__ == "__main__":
 
 import h11
 
-from paddock.doors.network.exchange import Exchange, Request
+from paddock.doors.network.exchange import HttpExchange, HttpRequest
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.http1.messages import end_to_end
@@ -139,7 +139,7 @@ async def forward(parts: list[bytes]) -> list[Forwarded]:
     """What a door that lets all pass would send on for these bytes."""
     found: list[Forwarded] = []
 
-    async def handler(exchange: Exchange) -> None:
+    async def handler(exchange: HttpExchange) -> None:
         found.append(await _forward_one(exchange.request))
         await exchange.begin(200, [(b"Content-Length", b"0")])
         await exchange.finish()
@@ -164,7 +164,7 @@ async def forward(parts: list[bytes]) -> list[Forwarded]:
     return found
 
 
-async def _forward_one(request: Request) -> Forwarded:
+async def _forward_one(request: HttpRequest) -> Forwarded:
     seen = bytearray()
     body = request.body
 
@@ -180,7 +180,7 @@ async def _forward_one(request: Request) -> Forwarded:
             seen.extend(data)
             return data
 
-    sent = Request(request.method, "http", "example.com", request.target, [], "1.1", Copied())
+    sent = HttpRequest(request.method, "http", "example.com", request.target, [], "1.1", Copied())
     near, far = socket.socketpair()
     upstream, server = Http1Client(Conn(near)), Conn(far)
     serving = asyncio.create_task(_serve_strictly(server))
@@ -225,7 +225,7 @@ def read_strictly(wire: bytes) -> tuple[str, str, bytes]:
     peer = h11.Connection(h11.SERVER)
     peer.receive_data(wire)
     request = peer.next_event()
-    assert isinstance(request, h11.Request), wire
+    assert isinstance(request, h11.HttpRequest), wire
     body = b""
     while isinstance(event := peer.next_event(), h11.Data):
         body += event.data
@@ -241,7 +241,7 @@ async def relay_answer(raw: bytes) -> tuple[int, bytes, bytes] | None:
     upstream, server = Http1Client(Conn(near)), Conn(far)
     decided: list[tuple[int, bytes]] = []
 
-    async def handler(exchange: Exchange) -> None:
+    async def handler(exchange: HttpExchange) -> None:
         response = await upstream.send(exchange.request, [(b"Host", b"example.com")])
         body = b""
         while data := await response.body.read():
@@ -278,7 +278,7 @@ def check_answer(raw: bytes) -> bool:
         return False
     status, body, wire = relayed
     peer = h11.Connection(h11.CLIENT)
-    peer.send(h11.Request(method="GET", target="/", headers=[("Host", "a")]))
+    peer.send(h11.HttpRequest(method="GET", target="/", headers=[("Host", "a")]))
     peer.send(h11.EndOfMessage())
     peer.receive_data(wire)
     peer.receive_data(b"")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.exchange import HttpExchange
 from paddock.doors.network.faults.layers import tell_fault
 from paddock.gate.executors import Fault
 from paddock.model.action import Outcome, Receipt
@@ -15,7 +15,7 @@ _JSON = (b"content-type", b"application/json")
 _MARK = b"x-paddock"  # says that the answer is ours, and which kind
 
 
-async def answer_receipt(exchange: Exchange, receipt: Receipt) -> None:
+async def answer_receipt(exchange: HttpExchange, receipt: Receipt) -> None:
     """Answer a request that nobody has answered with what its receipt says."""
     match receipt.outcome:
         case Outcome.FAULTED:
@@ -29,7 +29,9 @@ async def answer_receipt(exchange: Exchange, receipt: Receipt) -> None:
             await answer_refusal(exchange, receipt)
 
 
-async def _answer_json(exchange: Exchange, status: int, mark: str, body: Mapping[str, Any]) -> None:
+async def _answer_json(
+    exchange: HttpExchange, status: int, mark: str, body: Mapping[str, Any]
+) -> None:
     raw = json.dumps(body, indent=2).encode() + b"\n"
     headers = [_JSON, (_MARK, mark.encode()), (b"content-length", str(len(raw)).encode())]
     await exchange.begin(status, headers)
@@ -38,14 +40,14 @@ async def _answer_json(exchange: Exchange, status: int, mark: str, body: Mapping
     await exchange.finish()
 
 
-async def answer_failure(exchange: Exchange, status: int, why: str) -> None:
+async def answer_failure(exchange: HttpExchange, status: int, why: str) -> None:
     """Tell the client that the server could not be asked, or did not answer."""
     await _answer_json(
         exchange, status, "upstream", {"error": {"type": "upstream", "message": why}}
     )
 
 
-async def answer_refusal(exchange: Exchange, receipt: Receipt, status: int = 403) -> None:
+async def answer_refusal(exchange: HttpExchange, receipt: Receipt, status: int = 403) -> None:
     """Tell the client that the request was refused, and why, in words meant for the agent."""
     error: dict[str, Any] = {"type": "blocked", "message": receipt.error or "It was refused."}
     if receipt.decision is not None:
@@ -54,7 +56,7 @@ async def answer_refusal(exchange: Exchange, receipt: Receipt, status: int = 403
     await _answer_json(exchange, status, "block", {"error": error})
 
 
-async def _tell_fault(exchange: Exchange, receipt: Receipt) -> None:
+async def _tell_fault(exchange: HttpExchange, receipt: Receipt) -> None:
     fault = receipt.decision.fault if receipt.decision is not None else None
     if fault is not None and "id" in fault:
         await tell_fault(exchange, fault)

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.exchange import HttpExchange
 
 _LOOK_S = 0.1
 _MAX_SILENCE_S = 3600.0  # longer than clients wait
@@ -23,7 +23,7 @@ class ClientDisconnected(Exception):
 class DisconnectWatch:
     """Cancels the present task when its client has gone."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: HttpExchange) -> None:
         self._exchange = exchange
         self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
@@ -40,7 +40,9 @@ class DisconnectWatch:
 
 
 @contextmanager
-def ended_by_disconnect(exchange: Exchange, watch: DisconnectWatch | None = None) -> Iterator[None]:
+def ended_by_disconnect(
+    exchange: HttpExchange, watch: DisconnectWatch | None = None
+) -> Iterator[None]:
     """Raise ClientDisconnected where a wait was cancelled because the client has gone. HTTP/2
     cancels the task of a stream by itself, and needs no watch."""
     try:
@@ -56,7 +58,7 @@ def ended_by_disconnect(exchange: Exchange, watch: DisconnectWatch | None = None
             watch.end()
 
 
-async def stay_silent(exchange: Exchange) -> None:
+async def stay_silent(exchange: HttpExchange) -> None:
     """Send nothing more until the client has had enough of it."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _MAX_SILENCE_S

@@ -14,7 +14,7 @@ import msgspec
 from paddock.doors.network.answer import answer_refusal
 from paddock.doors.network.context import DENIED, MALFORMED, MISMATCH, MISPLACED
 from paddock.doors.network.decision import RequestHandler, answer_request
-from paddock.doors.network.exchange import BadMessage, Exchange
+from paddock.doors.network.exchange import BadMessage, HttpExchange
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.http2 import server as http2
 from paddock.doors.network.names.dns import serve_tcp
@@ -228,7 +228,7 @@ class InboundConnection(msgspec.Struct, frozen=True):
             faulted=partial(self._record_fault, Origin("http", *PROXY, self.parent)),
         )
 
-    async def _serve_proxied(self, exchange: Exchange) -> None:
+    async def _serve_proxied(self, exchange: HttpExchange) -> None:
         request = exchange.request
         is_tunnel = request.method == "CONNECT"
         try:

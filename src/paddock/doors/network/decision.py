@@ -13,20 +13,20 @@ from msgspec.structs import replace
 from paddock.doors.network.answer import answer_receipt, answer_refusal
 from paddock.doors.network.bodies.memory import BodyRefused, BodyReservation
 from paddock.doors.network.context import DENIED, MISMATCH, MISPLACED, DoorContext
-from paddock.doors.network.exchange import BadMessage, Exchange, Request
+from paddock.doors.network.exchange import BadMessage, HttpExchange, HttpRequest
 from paddock.doors.network.execution import ReplayExecution, RequestExecution
 from paddock.doors.network.faults.execution import (
     AnswerFault,
-    Execution,
     FaultyExecution,
     MakeExecution,
+    UpstreamExecution,
 )
 from paddock.doors.network.heavy_work import is_light
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import (
     BodyTerms,
-    Proposal,
+    RequestProposal,
     head_action,
     is_unread,
     method_override,
@@ -60,7 +60,7 @@ class RequestHandler:
         self._origin = origin
         self._agreed: str | None = None  # the authority that was last found to be the origin's
 
-    async def handle(self, exchange: Exchange) -> None:
+    async def handle(self, exchange: HttpExchange) -> None:
         """Answer one request. Raises ConnLost or BadMessage where that cannot be done."""
         authority = exchange.request.authority
         if authority is not None and authority != self._agreed:
@@ -70,7 +70,7 @@ class RequestHandler:
             self._agreed = authority
         await answer_request(self._context, exchange, self._origin)
 
-    async def _refuse_misdirected(self, exchange: Exchange) -> None:
+    async def _refuse_misdirected(self, exchange: HttpExchange) -> None:
         """Refuse a request whose authority is not the host that the connection leads to."""
         origin, claimed = self._origin, str(exchange.request.authority)[:200]
         action = head_action(exchange.request, origin)
@@ -80,7 +80,7 @@ class RequestHandler:
         await answer_refusal(exchange, receipt, 421)
 
 
-async def answer_request(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
+async def answer_request(context: DoorContext, exchange: HttpExchange, origin: Origin) -> None:
     """Decide on one request to one destination, and have it answered."""
     if context.pacer is None:
         await _propose_and_answer(context, exchange, origin)
@@ -89,7 +89,7 @@ async def answer_request(context: DoorContext, exchange: Exchange, origin: Origi
         await _propose_and_answer(context, exchange, origin)
 
 
-async def _propose_and_answer(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
+async def _propose_and_answer(context: DoorContext, exchange: HttpExchange, origin: Origin) -> None:
     request = exchange.request
     if _is_in_clear(origin):
         await _refuse_in_clear(context, exchange, origin)
@@ -108,8 +108,8 @@ async def _propose_and_answer(context: DoorContext, exchange: Exchange, origin: 
 
 
 async def _read_request(
-    context: DoorContext, exchange: Exchange, origin: Origin, terms: BodyTerms
-) -> Proposal | None:
+    context: DoorContext, exchange: HttpExchange, origin: Origin, terms: BodyTerms
+) -> RequestProposal | None:
     """Read the request. None where our reader failed and it was refused for that."""
     request = exchange.request
     try:
@@ -124,9 +124,9 @@ async def _read_request(
 
 async def _answer_proposed(
     context: DoorContext,
-    exchange: Exchange,
+    exchange: HttpExchange,
     origin: Origin,
-    proposal: Proposal,
+    proposal: RequestProposal,
     held: BodyReservation,
 ) -> None:
     override = _override(proposal.request)
@@ -161,21 +161,21 @@ class _Handlers:
     def __init__(
         self,
         context: DoorContext,
-        exchange: Exchange,
+        exchange: HttpExchange,
         origin: Origin,
-        proposal: Proposal,
+        proposal: RequestProposal,
         gate: Gate,
     ) -> None:
         self._context = context
         self._exchange = exchange
         self._origin = origin
         self._proposal = proposal
-        self._executions: list[Execution] = []
+        self._executions: list[UpstreamExecution] = []
         self.spoil: AnswerFault | None = None
         if gate.faults is not None:
             self.spoil = AnswerFault(exchange, origin.host_port, context.stale)
         stand_in = context.stand_in(origin.host, origin.port)
-        self.simulate: Execution | None = None
+        self.simulate: UpstreamExecution | None = None
         if stand_in is None:
             self.live = self._execution(partial(LiveUpstream, context, origin, proposal))
             return
@@ -195,7 +195,7 @@ class _Handlers:
     async def replay(self, action: Action, recorded: RecordedOutcome) -> Done:
         """Give the answer of the earlier run."""
 
-        def make(exchange: Exchange) -> Execution:
+        def make(exchange: HttpExchange) -> UpstreamExecution:
             upstream = RecordedUpstream(self._proposal, recorded, self._context)
             return ReplayExecution(exchange, upstream)
 
@@ -203,16 +203,16 @@ class _Handlers:
 
     def _execution(
         self, make_upstream: Callable[[], Upstream], outcome: Outcome = Outcome.DONE
-    ) -> Execution:
-        def make(exchange: Exchange) -> Execution:
+    ) -> UpstreamExecution:
+        def make(exchange: HttpExchange) -> UpstreamExecution:
             return RequestExecution(
                 self._context, exchange, self._origin, self._proposal, make_upstream()
             )
 
         return self._behind_fault(make, outcome)
 
-    def _behind_fault(self, make: MakeExecution, outcome: Outcome) -> Execution:
-        execution: Execution
+    def _behind_fault(self, make: MakeExecution, outcome: Outcome) -> UpstreamExecution:
+        execution: UpstreamExecution
         if self.spoil is None:
             execution = make(self._exchange)
         else:
@@ -229,7 +229,7 @@ def is_out_of_reach(receipt: Receipt) -> bool:
 
 
 async def _decide(
-    context: DoorContext, gate: Gate, proposal: Proposal, origin: Origin, handlers: _Handlers
+    context: DoorContext, gate: Gate, proposal: RequestProposal, origin: Origin, handlers: _Handlers
 ) -> Receipt:
     """Have the gate decide.
 
@@ -293,7 +293,7 @@ def _refuse_unread(context: DoorContext, action: Action, error: Exception) -> Re
     return context.refuse(action, "protocol", why)
 
 
-async def _refuse_in_clear(context: DoorContext, exchange: Exchange, origin: Origin) -> None:
+async def _refuse_in_clear(context: DoorContext, exchange: HttpExchange, origin: Origin) -> None:
     """Refuse plain HTTP where TLS is spoken. No server answers it, but the values of secrets would
     have gone over the network for everybody to read."""
     action = head_action(exchange.request, origin)
@@ -301,7 +301,7 @@ async def _refuse_in_clear(context: DoorContext, exchange: Exchange, origin: Ori
     await answer_refusal(exchange, receipt)
 
 
-def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
+def refusal_by_door(request: HttpRequest, origin: Origin) -> tuple[str, str] | None:
     """Return who refuses a request whatever the rules say, and why; None where the rules decide."""
     if request.authority is not None and not origin.is_named(request.authority):
         return "mismatch", _misdirection(request, origin)
@@ -311,7 +311,7 @@ def refusal_by_door(request: Request, origin: Origin) -> tuple[str, str] | None:
     return None if override is None else ("protocol", override)
 
 
-def _misdirection(request: Request, origin: Origin) -> str:
+def _misdirection(request: HttpRequest, origin: Origin) -> str:
     claimed = str(request.authority)[:200]
     return f"The connection leads to {origin.host_port}, but the request is for {claimed!r}."
 
@@ -324,7 +324,7 @@ def _clear_text(origin: Origin) -> str:
     return f"{origin.host_port} is for TLS; this request came without."
 
 
-def _override(request: Request) -> str | None:
+def _override(request: HttpRequest) -> str | None:
     override = method_override(request)
     if override is None:
         return None
@@ -335,7 +335,9 @@ def _refuse_edit(action: Action, words: Mapping[str, Any]) -> Action:
     raise InvalidInput("A request to a model cannot be edited.")
 
 
-async def _misplaced_secret(context: DoorContext, proposal: Proposal, origin: Origin) -> str | None:
+async def _misplaced_secret(
+    context: DoorContext, proposal: RequestProposal, origin: Origin
+) -> str | None:
     """Return the secret whose placeholder is in a request that it is not for."""
     custody, request = context.custody, proposal.request
     target, body = request.target.encode(errors="replace"), proposal.read or b""
@@ -345,7 +347,11 @@ async def _misplaced_secret(context: DoorContext, proposal: Proposal, origin: Or
 
 
 async def _refuse_misplaced(
-    context: DoorContext, exchange: Exchange, proposal: Proposal, origin: Origin, name: str
+    context: DoorContext,
+    exchange: HttpExchange,
+    proposal: RequestProposal,
+    origin: Origin,
+    name: str,
 ) -> None:
     """Refuse a request with a placeholder on its way to a host that it is not for."""
     why = f"The placeholder of {name} is not for {origin.host}."

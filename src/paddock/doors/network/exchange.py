@@ -96,7 +96,7 @@ class BufferedBody:
         return await self._rest.read() if self._rest is not None else b""
 
 
-class Request(msgspec.Struct):
+class HttpRequest(msgspec.Struct):
     """A request as a client sent it. `authority` is its Host, or that of HTTP/2; which destination
     is meant is not for the request to say."""
 
@@ -121,10 +121,10 @@ class Response(msgspec.Struct):
     version: str
 
 
-class Exchange(Protocol):
+class HttpExchange(Protocol):
     """One request, and the way to answer it."""
 
-    request: Request
+    request: HttpRequest
 
     async def proceed(self) -> None:
         """Tell a client that waits for it to send its body."""
@@ -164,7 +164,7 @@ class Exchange(Protocol):
         ...
 
 
-Handler = Callable[[Exchange], Awaitable[None]]
+Handler = Callable[[HttpExchange], Awaitable[None]]
 Faulted = Callable[[Exception], None]
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from paddock.doors.network.answer import answer_failure
 from paddock.doors.network.client_disconnect import ClientDisconnected
 from paddock.doors.network.context import REBINDING, STAND_IN
-from paddock.doors.network.exchange import BadMessage, Exchange
+from paddock.doors.network.exchange import BadMessage, HttpExchange
 from paddock.doors.network.layers.client_side import ClientSide
 from paddock.doors.network.layers.path import AnswerPath
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal
+from paddock.doors.network.request import RequestProposal
 from paddock.doors.network.secrets.keeper import Revoked
 from paddock.doors.network.transport.dial import DialError, DialFailure, DialRefused
 from paddock.doors.network.transport.pool import UpstreamUnreachable
@@ -40,9 +40,9 @@ class RequestExecution:
     def __init__(
         self,
         context: DoorContext,
-        exchange: Exchange,
+        exchange: HttpExchange,
         origin: Origin,
-        proposal: Proposal,
+        proposal: RequestProposal,
         upstream: Upstream,
     ) -> None:
         self._context = context
@@ -144,7 +144,7 @@ class ReplayExecution:
     """The executor of a request that the record of an earlier run answers. No layer is around the
     client: what was recorded has passed them all."""
 
-    def __init__(self, exchange: Exchange, upstream: Upstream) -> None:
+    def __init__(self, exchange: HttpExchange, upstream: Upstream) -> None:
         self._client = ClientSide(exchange)
         self._upstream = upstream
 

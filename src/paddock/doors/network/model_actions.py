@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from paddock.doors.network.exchange import header
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal
+from paddock.doors.network.request import RequestProposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.secrets.value_hmac import ValueHmac
@@ -27,7 +27,10 @@ _KEPT = (
 
 
 def as_model_action(
-    proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: ValueHmac | None = None
+    proposal: RequestProposal,
+    origin: Origin,
+    gate: Gate | None = None,
+    keyed: ValueHmac | None = None,
 ) -> Action | None:
     """Return the `model` action of a request to a model, or None for any other request. With a
     gate, all messages are stored in its run, each once. Raises JournalBroken."""

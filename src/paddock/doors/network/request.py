@@ -30,8 +30,8 @@ from paddock.doors.network.exchange import (
     Body,
     BufferedBody,
     Headers,
+    HttpRequest,
     NoBody,
-    Request,
     values_of,
 )
 from paddock.doors.network.heavy_work import LIGHT_BYTES, HeavyWork
@@ -83,11 +83,11 @@ _TYPE = re.compile(rb"[a-z0-9!#$&^_.+-]+/[a-z0-9!#$&^_.+-]+")
 _CHARSETS = (b"charset=utf-8", b'charset="utf-8"', b"charset=utf8", b"charset=us-ascii")
 
 
-class Proposal(msgspec.Struct):
+class RequestProposal(msgspec.Struct):
     """A request that waits for its decision."""
 
     action: Action
-    request: Request
+    request: HttpRequest
     body: Body  # all of it, what was read before the decision included
     parsed: Any = None  # of JSON and forms
     read: bytes | None = None  # the whole body, where it was read
@@ -113,8 +113,11 @@ class BodyTerms(msgspec.Struct, frozen=True):
 
 
 async def propose(
-    request: Request, origin: Origin, keyed: ValueHmac | None = None, terms: BodyTerms | None = None
-) -> Proposal:
+    request: HttpRequest,
+    origin: Origin,
+    keyed: ValueHmac | None = None,
+    terms: BodyTerms | None = None,
+) -> RequestProposal:
     """Read what rules may ask for, and return the proposal. Raises BadMessage, ConnLost or
     BodyRefused."""
     terms = terms or BodyTerms()
@@ -130,12 +133,12 @@ async def propose(
     if kind is None or not _is_worth_reading(request, claim):
         action = _action(request, origin, arguments, None, context, graphql)
         read = b"" if request.body.length == 0 else None
-        return Proposal(action, request, request.body, read=read, graphql=graphql)
+        return RequestProposal(action, request, request.body, read=read, graphql=graphql)
     parts, is_whole = await _read(request.body, _most(claim), terms.held)
     if not is_whole:
         action = _action(request, origin, arguments, None, context, graphql)
         body = BufferedBody(parts, request.body)
-        return Proposal(action, request, body, claim=claim, graphql=graphql)
+        return RequestProposal(action, request, body, claim=claim, graphql=graphql)
     raw = b"".join(parts)
     if terms.work is None or len(raw) <= LIGHT_BYTES:
         parsed, spelling = _looked_at(kind, raw, keyed, arguments)
@@ -147,7 +150,7 @@ async def propose(
         context["keyed"] = {**context.get("keyed", {}), **spelling}
     action = _action(request, origin, arguments, parsed, context, graphql)
     body = BufferedBody([raw] if raw else [])
-    return Proposal(action, request, body, parsed, raw, claim=claim, graphql=graphql)
+    return RequestProposal(action, request, body, parsed, raw, claim=claim, graphql=graphql)
 
 
 def _looked_at(
@@ -160,7 +163,7 @@ def _looked_at(
     return parsed, spelling_hash(raw, parsed, keyed) if is_json else {}
 
 
-def _is_measured(request: Request) -> bool:
+def _is_measured(request: HttpRequest) -> bool:
     """Return whether a body that no rule reads is measure before the decision, so that a replay
     can tell it from another whatever is decided. A client that asks first whether to send it is not
     made to."""
@@ -169,12 +172,12 @@ def _is_measured(request: Request) -> bool:
 
 
 async def _measured_only(
-    request: Request,
+    request: HttpRequest,
     origin: Origin,
     arguments: dict[str, Any],
     context: Mapping[str, Any],
     terms: BodyTerms,
-) -> Proposal:
+) -> RequestProposal:
     parts, _ = await _read(request.body, MAX_READ_BODY, terms.held)
     raw = b"".join(parts)
     if terms.work is None or len(raw) <= LIGHT_BYTES:
@@ -182,15 +185,17 @@ async def _measured_only(
     else:
         arguments |= await terms.work.run(_digests, request.headers, raw)
     action = _action(request, origin, arguments, None, context, terms.graphql)
-    return Proposal(action, request, BufferedBody(parts, request.body), graphql=terms.graphql)
+    return RequestProposal(
+        action, request, BufferedBody(parts, request.body), graphql=terms.graphql
+    )
 
 
-def is_unread(proposal: Proposal) -> bool:
+def is_unread(proposal: RequestProposal) -> bool:
     """Return whether nothing is known of the request's body: it is decided on by its head alone."""
     return proposal.read is None and "body_sha256" not in proposal.action.arguments
 
 
-async def read_ahead(proposal: Proposal, held: BodyReservation) -> None:
+async def read_ahead(proposal: RequestProposal, held: BodyReservation) -> None:
     """Read a body that is decided on by its head. If it comes to its end by itself, the action's
     context has its size and digest afterwards. Raises BadMessage, ConnLost or BodyRefused."""
     request, body = proposal.request, proposal.body
@@ -204,7 +209,7 @@ async def read_ahead(proposal: Proposal, held: BodyReservation) -> None:
         proposal.action = replace(proposal.action, context={**proposal.action.context, SENT: sent})
 
 
-def speaks_in_turns(request: Request) -> bool:
+def speaks_in_turns(request: HttpRequest) -> bool:
     """Return whether the client may wait for parts of the answer before it sends the rest of its
     body, as in a conversation by gRPC."""
     kinds = values_of(request.headers, b"content-type")
@@ -256,7 +261,7 @@ def _hashes(keyed: ValueHmac) -> Callable[[Headers], dict[str, str]]:
     return found
 
 
-def method_override(request: Request) -> str | None:
+def method_override(request: HttpRequest) -> str | None:
     """Return the method that the request asks the server to take it for, if it is another one:
     rules and the stage would be about the wrong one."""
     for value in known(request.headers, _overrides):
@@ -270,7 +275,7 @@ def _overrides(headers: Headers) -> list[bytes]:
     return [v for name, v in headers if name.lower().replace(b"_", b"-") in _OVERRIDES]
 
 
-def rebuild_action(proposal: Proposal, action: Action, words: Mapping[str, Any]) -> Action:
+def rebuild_action(proposal: RequestProposal, action: Action, words: Mapping[str, Any]) -> Action:
     """Return the action that an approver's arguments make. Raises InvalidInput."""
     old = action.arguments
     if action.kind is not Kind.HTTP:
@@ -289,7 +294,7 @@ def rebuild_action(proposal: Proposal, action: Action, words: Mapping[str, Any])
                    is_reversible=effect is Effect.READ)  # fmt: skip
 
 
-def edited_body(proposal: Proposal, words: Mapping[str, Any]) -> bytes | None:
+def edited_body(proposal: RequestProposal, words: Mapping[str, Any]) -> bytes | None:
     """Return the body of a request with an approver's arguments; the client's where they leave it
     as it was. Raises InvalidInput."""
     if _spelled(proposal.action.arguments, "body") == _spelled(words, "body"):
@@ -297,17 +302,17 @@ def edited_body(proposal: Proposal, words: Mapping[str, Any]) -> bytes | None:
     return written(words.get("body"), proposal.request.headers)
 
 
-def recorded_proposal(action: Action, graphql: Endpoints = ()) -> Proposal:
+def recorded_proposal(action: Action, graphql: Endpoints = ()) -> RequestProposal:
     """Return the proposal of a request of which only the record is at hand: enough to see what an
     edit makes of it."""
     arguments = action.arguments
     headers = [(name.encode("latin-1", "replace"), str(value).encode("latin-1", "replace"))
                for name, value in (arguments.get("headers") or {}).items()]  # fmt: skip
     body: Body = BufferedBody([b" "]) if arguments.get("body_bytes") else NoBody()
-    request = Request(str(arguments.get("method")), str(arguments.get("scheme")), None,
+    request = HttpRequest(str(arguments.get("method")), str(arguments.get("scheme")), None,
                       str(arguments.get("path")), headers, "1.1", body,
                       upgrade=arguments.get("upgrade"))  # fmt: skip
-    return Proposal(action, request, body, arguments.get("body"), graphql=graphql)
+    return RequestProposal(action, request, body, arguments.get("body"), graphql=graphql)
 
 
 def written(body: Any, headers: Headers) -> bytes:
@@ -326,12 +331,12 @@ def _spelled(words: Mapping[str, Any], key: str) -> str:
     return json.dumps(words.get(key), sort_keys=True, default=repr)
 
 
-def head_action(request: Request, origin: Origin) -> Action:
+def head_action(request: HttpRequest, origin: Origin) -> Action:
     """Return the action of a request whose body is not read."""
     return _action(request, origin, _arguments(request, origin), None)
 
 
-def reads_body(request: Request) -> bool:
+def reads_body(request: HttpRequest) -> bool:
     """Return whether the body is read before the decision."""
     if _content_kind(request.headers) is None:
         return False
@@ -381,7 +386,7 @@ def split_target(target: str) -> tuple[str, str]:
     return path, query
 
 
-def _arguments(request: Request, origin: Origin) -> dict[str, Any]:
+def _arguments(request: HttpRequest, origin: Origin) -> dict[str, Any]:
     path, query = split_target(request.target)
     arguments: dict[str, Any] = {
         "method": request.method,
@@ -401,7 +406,7 @@ def _arguments(request: Request, origin: Origin) -> dict[str, Any]:
 
 
 def _action(
-    request: Request,
+    request: HttpRequest,
     origin: Origin,
     arguments: Mapping[str, Any],
     parsed: Any,
@@ -424,7 +429,7 @@ def _effect(
     method: str,
     arguments: Mapping[str, Any],
     parsed: Any,
-    request: Request,
+    request: HttpRequest,
     graphql: Endpoints,
 ) -> Effect:
     if request.upgrade:
@@ -463,7 +468,7 @@ def _kind_of(content_type: bytes) -> str | None:
     return "json" if kind == b"application/json" or kind.endswith(b"+json") else None
 
 
-def _claimed(request: Request, held: BodyReservation | None = None) -> Claim | None:
+def _claimed(request: HttpRequest, held: BodyReservation | None = None) -> Claim | None:
     """Return a claim for a body that may be long, where a model may be called."""
     length = request.body.length
     if length is not None and not MAX_READ_BODY < length <= MAX_MODEL_BODY:
@@ -482,7 +487,7 @@ def _most(claim: Claim | None) -> int:
     return MAX_READ_BODY if claim is None else MAX_MODEL_BODY
 
 
-def _is_worth_reading(request: Request, claim: Claim | None) -> bool:
+def _is_worth_reading(request: HttpRequest, claim: Claim | None) -> bool:
     length = request.body.length
     return length is None or 0 < length <= _most(claim)
 

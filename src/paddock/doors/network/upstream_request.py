@@ -17,17 +17,17 @@ from paddock.doors.network.exchange import (
     BodyWrapper,
     BufferedBody,
     Headers,
+    HttpRequest,
     NoBody,
-    Request,
     without,
 )
 from paddock.doors.network.http1.messages import end_to_end, known
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal, edited_body
+from paddock.doors.network.request import RequestProposal, edited_body
 from paddock.doors.network.secrets.custody import Custody, PlaceholderWatch
 from paddock.doors.network.secrets.injection import Injected
 from paddock.doors.network.secrets.scrubber import ask_for_plain
-from paddock.doors.network.transport.pool import Endpoint
+from paddock.doors.network.transport.pool import ServerEndpoint
 from paddock.model.action import Action, Kind
 
 _RANGES = (b"range", b"if-range", b"x-ms-range")  # the last one is Azure's
@@ -38,8 +38,8 @@ class UpstreamRequest(msgspec.Struct):
     """One request, ready to be sent."""
 
     action: Action
-    endpoint: Endpoint
-    request: Request
+    endpoint: ServerEndpoint
+    request: HttpRequest
     headers: Headers
     used: tuple[str, ...]  # names of the secrets that were put in
 
@@ -47,7 +47,7 @@ class UpstreamRequest(msgspec.Struct):
 def make_upstream_request(
     custody: Custody,
     origin: Origin,
-    proposal: Proposal,
+    proposal: RequestProposal,
     action: Action,
     *,
     is_real: bool = True,
@@ -72,8 +72,8 @@ def make_upstream_request(
         # By ranges a value could be had in parts, each of which is none.
         headers = without(ask_for_plain(headers), *_RANGES)
     is_h2 = client_request.version == "2"
-    endpoint = Endpoint(origin.scheme, origin.host, origin.port, is_h2)
-    request = Request(
+    endpoint = ServerEndpoint(origin.scheme, origin.host, origin.port, is_h2)
+    request = HttpRequest(
         method=client_request.method,
         scheme=origin.scheme,
         authority=origin.authority,
@@ -96,7 +96,7 @@ class StreamedBody(BodyWrapper):
     __slots__ = ("_kept", "_proposal", "_watch")
 
     def __init__(
-        self, proposal: Proposal, kept: BodyCapture, watch: PlaceholderWatch | None
+        self, proposal: RequestProposal, kept: BodyCapture, watch: PlaceholderWatch | None
     ) -> None:
         super().__init__(proposal.body)
         self._proposal = proposal
@@ -129,20 +129,20 @@ class MisplacedPlaceholder(BadMessage):
         self.name = name
 
 
-def _body(custody: Custody, origin: Origin, proposal: Proposal, read: bytes | None) -> Body:
+def _body(custody: Custody, origin: Origin, proposal: RequestProposal, read: bytes | None) -> Body:
     if read is not None:
         return BufferedBody([read]) if read else NoBody()
     proposal.sent = BodyCapture(stable=stable_digest(proposal.request.headers))
     return StreamedBody(proposal, proposal.sent, custody.watch(origin.host))
 
 
-def _decided(proposal: Proposal, action: Action) -> Mapping[str, Any] | None:
+def _decided(proposal: RequestProposal, action: Action) -> Mapping[str, Any] | None:
     return proposal.model_arguments if action.kind is Kind.MODEL else proposal.action.arguments
 
 
 def _edited(
-    proposal: Proposal, action: Action, origin: Origin
-) -> tuple[Request, bytes | None, Origin]:
+    proposal: RequestProposal, action: Action, origin: Origin
+) -> tuple[HttpRequest, bytes | None, Origin]:
     """Return the request that an approver wrote: see `request.rebuild_action`. Headers stay the
     client's."""
     arguments, client_request = action.arguments, proposal.request

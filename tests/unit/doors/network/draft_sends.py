@@ -17,7 +17,7 @@ from typing import Any
 from paddock.doors.network.context import DoorContext
 from paddock.doors.network.decision import answer_request
 from paddock.doors.network.drafts.delivery import CollectedAnswer
-from paddock.doors.network.exchange import BufferedBody, NoBody, Request
+from paddock.doors.network.exchange import BufferedBody, HttpRequest, NoBody
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
@@ -161,14 +161,14 @@ def _request(
     target: Any,
     headers: dict[str, str] | None = None,
     body: Any = b"",
-) -> Request:
+) -> HttpRequest:
     target = target(said) if callable(target) else target
     body = body(said) if callable(body) else body
     fields = {name: value.format(**placeholders) for name, value in (headers or {}).items()}
     fields = {"host": HOST, "accept-encoding": "gzip", **fields}
     if body:
         fields["content-length"] = str(len(body))
-    return Request(
+    return HttpRequest(
         method=method,
         scheme=scheme,
         authority=HOST,

@@ -13,7 +13,7 @@ import h2.connection
 import h2.events
 from hyperframe.frame import Frame
 
-from paddock.doors.network.exchange import Exchange, Handler, Headers
+from paddock.doors.network.exchange import Handler, Headers, HttpExchange
 from paddock.doors.network.http2 import server as http2
 from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.transport.conn import Conn
@@ -99,7 +99,7 @@ async def until(is_true: Callable[[], bool]) -> None:
 def carrying(upstream: Http2Client) -> Handler:
     """Passes requests on to a server, and its answers back."""
 
-    async def carry(exchange: Exchange) -> None:
+    async def carry(exchange: HttpExchange) -> None:
         request = exchange.request
         response = await upstream.send(request, request.headers)
         try:

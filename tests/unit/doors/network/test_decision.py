@@ -13,7 +13,7 @@ import pytest
 
 from paddock.doors.network import model_actions
 from paddock.doors.network import request as requests
-from paddock.doors.network.transport.pool import Endpoint, ServerConnection
+from paddock.doors.network.transport.pool import ServerConnection, ServerEndpoint
 from paddock.model.action import Effect
 from paddock.model.events import Proposed
 from unit.doors.network.doorway import (
@@ -330,7 +330,7 @@ class _Broken(Exception):
 
 @pytest.mark.parametrize("error", [_Broken("/root/.paddock/keys"), OSError(5, "/root/disk")])
 def test_what_fails_in_here_is_not_told_to_the_agent(tmp_path: Path, error: Exception) -> None:
-    async def take(place: Endpoint, **_: bool) -> ServerConnection:
+    async def take(place: ServerEndpoint, **_: bool) -> ServerConnection:
         raise error
 
     async def play() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from cases import for_each
 from paddock.doors.network.client_disconnect import ClientDisconnected
 from paddock.doors.network.drafts.delivery import CollectedAnswer
-from paddock.doors.network.exchange import BadMessage, Headers, Request
+from paddock.doors.network.exchange import BadMessage, Headers, HttpRequest
 from paddock.doors.network.execution import RequestExecution
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import propose
@@ -32,7 +32,7 @@ NETWORK = {"allow": [f"{HOST}:80"]}
 class Told(CollectedAnswer):
     """A client that notes what it is told."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: HttpRequest) -> None:
         super().__init__(request)
         self.status = 0
         self.headers: Headers = []
@@ -58,7 +58,7 @@ def carried_out(
 ) -> tuple[Told, Done]:
     async def play() -> tuple[Told, Done]:
         async with doorway(directory, NETWORK, **words) as way:
-            request = Request(method, "http", HOST, "/a", [], "1.1")
+            request = HttpRequest(method, "http", HOST, "/a", [], "1.1")
             origin = Origin("http", HOST, 80)
             proposal = await propose(request, origin)
             client = Told(request)

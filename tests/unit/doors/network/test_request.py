@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from cases import for_each
 from paddock.doors.network import request as requests
 from paddock.doors.network.bodies.memory import BodyMemory
-from paddock.doors.network.exchange import Body, BufferedBody, Headers, NoBody, Request
+from paddock.doors.network.exchange import Body, BufferedBody, Headers, HttpRequest, NoBody
 from paddock.doors.network.heavy_work import HeavyWork
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import (
     MAX_READ_BODY,
     BodyTerms,
-    Proposal,
+    RequestProposal,
     parse,
     propose,
     read_ahead,
@@ -55,12 +55,12 @@ class _Chunked:
 
 def _request(
     method: str = "POST", target: str = "/v1/x", headers: Headers | None = None, body: Any = None
-) -> Request:
+) -> HttpRequest:
     body = BufferedBody([body]) if isinstance(body, bytes) else body or NoBody()
-    return Request(method, "https", "api.example", target, headers or [], "1.1", body)
+    return HttpRequest(method, "https", "api.example", target, headers or [], "1.1", body)
 
 
-def _propose(request: Request) -> Proposal:
+def _propose(request: HttpRequest) -> RequestProposal:
     return asyncio.run(propose(request, ORIGIN))
 
 
@@ -238,7 +238,7 @@ def test_a_long_body_that_no_rule_reads_is_hashed_in_a_thread(
     headers = [(b"content-type", b"multipart/form-data; boundary=a")]
     request = _request(headers=headers, body=b"\n--a\r" * 100_000)
 
-    async def proposed() -> Proposal:
+    async def proposed() -> RequestProposal:
         return await propose(request, ORIGIN, terms=BodyTerms(work=HeavyWork()))
 
     action = asyncio.run(proposed()).action
@@ -247,7 +247,7 @@ def test_a_long_body_that_no_rule_reads_is_hashed_in_a_thread(
 
 
 def test_a_body_that_is_read_ahead_is_measured_and_passed_on_whole() -> None:
-    async def read() -> tuple[Proposal, bytes]:
+    async def read() -> tuple[RequestProposal, bytes]:
         proposal = await propose(_request(body=_Chunked(b"one", b"two")), ORIGIN)
         with BodyMemory().open() as held:
             await read_ahead(proposal, held)
@@ -264,7 +264,7 @@ def test_a_client_that_waits_for_its_answer_is_not_waited_for() -> None:
         async def read(self) -> bytes:
             return await super().read() or await asyncio.Future()
 
-    async def read() -> Proposal:
+    async def read() -> RequestProposal:
         grpc = [(b"content-type", b"application/grpc")]
         request = replace(_request(headers=grpc, body=_Waiting(b"one")), version="2")
         proposal = await propose(request, ORIGIN)

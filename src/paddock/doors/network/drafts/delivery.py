@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from paddock.doors.network.context import DoorContext
 from paddock.doors.network.drafts.request import DraftedRequest, read_drafted, with_secrets
 from paddock.doors.network.drafts.shadow_ids import real_ids
-from paddock.doors.network.exchange import Headers, Request
+from paddock.doors.network.exchange import Headers, HttpRequest
 from paddock.doors.network.execution import RequestExecution
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal, method_override, propose, rebuild_action
+from paddock.doors.network.request import RequestProposal, method_override, propose, rebuild_action
 from paddock.doors.network.secrets.custody import Custody
 from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.doors.network.transport.conn import Conn
@@ -53,7 +53,7 @@ class SendableDraft(msgspec.Struct, frozen=True):
 
     action: Action
     origin: Origin
-    proposal: Proposal
+    proposal: RequestProposal
     network: NetworkTerms
 
     def rebuild(self, action: Action, words: Mapping[str, Any]) -> Action:
@@ -161,7 +161,7 @@ _MAYBE = "it may have been done"
 class CollectedAnswer:
     """An exchange without a client: the answer is held in memory, as far as it is shown."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: HttpRequest) -> None:
         self.request = request
         self._status = 0
         self._body = bytearray()

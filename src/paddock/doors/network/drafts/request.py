@@ -15,7 +15,7 @@ from urllib.parse import quote, quote_plus, urlencode
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, NoBody, Request
+from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, HttpRequest, NoBody
 from paddock.doors.network.http1.messages import head_bytes, request_line
 from paddock.doors.network.origin import Origin
 from paddock.doors.network.request import MAX_READ_BODY
@@ -58,7 +58,7 @@ class DraftedRequest(msgspec.Struct, frozen=True):
         path, query = str(target(self.path)), str(target(self.query))
         return replace(self, path=path, query=query, headers=headers, body=body)
 
-    def request(self) -> Request:
+    def request(self) -> HttpRequest:
         """As a client would send it. Raises InvalidInput."""
         raw = b"" if self.spell is None else _spelled(self.spell, self.body)
         if len(raw) > MAX_READ_BODY:
@@ -68,7 +68,7 @@ class DraftedRequest(msgspec.Struct, frozen=True):
             fields.append(("content-length", str(len(raw))))
         try:
             headers: Headers = [(n.encode("latin-1"), v.encode("latin-1")) for n, v in fields]
-            request = Request(
+            request = HttpRequest(
                 method=self.method,
                 scheme=self.origin.scheme,
                 authority=self.origin.authority,

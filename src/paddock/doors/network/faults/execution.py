@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from paddock.doors.network.exchange import Exchange, Headers
+from paddock.doors.network.exchange import Headers, HttpExchange
 from paddock.doors.network.faults.layers import with_fault
 from paddock.doors.network.faults.stale_answers import StaleAnswers, replay
 from paddock.doors.network.layers.base import ExchangeLayer
-from paddock.doors.network.request import Proposal
+from paddock.doors.network.request import RequestProposal
 from paddock.gate.executors import Done
 from paddock.model.action import Action, Outcome
 
 
-class Execution(Protocol):
+class UpstreamExecution(Protocol):
     """Carries an action out by having an upstream answer on an exchange."""
 
     @property
@@ -26,14 +26,14 @@ class Execution(Protocol):
     async def __call__(self, action: Action) -> Done: ...
 
 
-MakeExecution = Callable[[Exchange], Execution]
+MakeExecution = Callable[[HttpExchange], UpstreamExecution]
 
 
 class AnswerFault:
     """The fault that strikes the answer of one request. Which one it is, is known when the gate has
     decided."""
 
-    def __init__(self, exchange: Exchange, place: str, stale: StaleAnswers) -> None:
+    def __init__(self, exchange: HttpExchange, place: str, stale: StaleAnswers) -> None:
         self.exchange = exchange
         self._place = place
         self._stale = stale
@@ -46,7 +46,7 @@ class AnswerFault:
     def is_twice(self) -> bool:
         return "duplicate" in self._words
 
-    def answering(self) -> Exchange:
+    def answering(self) -> HttpExchange:
         """Return the exchange as the fault leaves it."""
         learning = self._stale.learning(self.exchange, self._place)
         return with_fault(learning, self._words) if self._words else learning
@@ -67,7 +67,11 @@ class FaultyExecution:
     """An execution behind a fault."""
 
     def __init__(
-        self, spoiling: AnswerFault, make: MakeExecution, proposal: Proposal, outcome: Outcome
+        self,
+        spoiling: AnswerFault,
+        make: MakeExecution,
+        proposal: RequestProposal,
+        outcome: Outcome,
     ) -> None:
         self.is_answered = False
         self._outcome = outcome  # of an answer that is given again: real, or of a stand-in

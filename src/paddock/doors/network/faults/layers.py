@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.doors.network.exchange import Exchange, Headers, has_body, header, without
+from paddock.doors.network.exchange import Headers, HttpExchange, has_body, header, without
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.gate.executors import MAX_DELAY_S
 from paddock.gate.faults import TIMEOUT_S, cut_at
@@ -29,7 +29,7 @@ _TYPES = {
 }
 
 
-def with_fault(exchange: Exchange, words: Mapping[str, Any]) -> Exchange:
+def with_fault(exchange: HttpExchange, words: Mapping[str, Any]) -> HttpExchange:
     """Return the exchange with the layers of a fault around it: what is answered on it arrives
     spoiled."""
     if "after" in words:
@@ -45,7 +45,7 @@ def with_fault(exchange: Exchange, words: Mapping[str, Any]) -> Exchange:
     return exchange
 
 
-async def tell_fault(exchange: Exchange, words: Mapping[str, Any]) -> None:
+async def tell_fault(exchange: HttpExchange, words: Mapping[str, Any]) -> None:
     """Answer a request that went nowhere: with a status, a reset, or not at all."""
     if words.get("reset"):
         exchange.abort()
@@ -55,7 +55,7 @@ async def tell_fault(exchange: Exchange, words: Mapping[str, Any]) -> None:
         await _say_status(exchange, words.get("status", 500), words)
 
 
-async def silence(exchange: Exchange, seconds: float) -> None:
+async def silence(exchange: HttpExchange, seconds: float) -> None:
     """Wait so long, or until nobody waits for the answer any more."""
     loop = asyncio.get_running_loop()
     end = loop.time() + min(seconds, MAX_DELAY_S)
@@ -67,7 +67,7 @@ async def silence(exchange: Exchange, seconds: float) -> None:
 class _Mistyped(ExchangeLayer):
     """Gives the answer another content type."""
 
-    def __init__(self, inner: Exchange, content_type: str) -> None:
+    def __init__(self, inner: HttpExchange, content_type: str) -> None:
         super().__init__(inner)
         self._content_type = content_type.encode("latin-1")
 
@@ -80,7 +80,7 @@ class _Malformed(ExchangeLayer):
     """Puts a comma behind the first bracket, where JSON has none; at the end, if there is no
     bracket."""
 
-    def __init__(self, inner: Exchange) -> None:
+    def __init__(self, inner: HttpExchange) -> None:
         super().__init__(inner)
         self._is_broken = False
         self._has_text = False  # a bracket behind a quote may be a part of a text
@@ -109,7 +109,7 @@ class _Malformed(ExchangeLayer):
 class _Truncated(ExchangeLayer):
     """Ends the answer in the middle. What it announced stays announced."""
 
-    def __init__(self, inner: Exchange, truncate: int | float) -> None:
+    def __init__(self, inner: HttpExchange, truncate: int | float) -> None:
         super().__init__(inner)
         self._truncate = truncate
         self._left: int | None = None  # of what may pass; None while the whole is not known
@@ -164,7 +164,7 @@ class _Truncated(ExchangeLayer):
 class _Dripping(ExchangeLayer):
     """Lets the answer come at so many bytes a second."""
 
-    def __init__(self, inner: Exchange, speed: int) -> None:
+    def __init__(self, inner: HttpExchange, speed: int) -> None:
         super().__init__(inner)
         self._speed = speed
         self._until = asyncio.get_running_loop().time() + MAX_DELAY_S
@@ -182,7 +182,7 @@ class _Dripping(ExchangeLayer):
 class _Lost(ExchangeLayer):
     """Lets the request take effect, while its answer does not arrive."""
 
-    def __init__(self, inner: Exchange, words: Mapping[str, Any]) -> None:
+    def __init__(self, inner: HttpExchange, words: Mapping[str, Any]) -> None:
         super().__init__(inner)
         self._words = words
         self._has_changed = False  # to another protocol, of which we know nothing
@@ -209,7 +209,7 @@ class _Lost(ExchangeLayer):
             await _say_status(self._inner, status, self._words)
 
 
-async def _fall_silent(exchange: Exchange, seconds: float) -> None:
+async def _fall_silent(exchange: HttpExchange, seconds: float) -> None:
     await silence(exchange, seconds)
     if exchange.is_gone():
         exchange.abort()
@@ -217,7 +217,7 @@ async def _fall_silent(exchange: Exchange, seconds: float) -> None:
         await exchange.cut()
 
 
-async def _say_status(exchange: Exchange, status: int, words: Mapping[str, Any]) -> None:
+async def _say_status(exchange: HttpExchange, status: int, words: Mapping[str, Any]) -> None:
     """Answer with an error as most services shape it. Nothing in it says that it was made on
     purpose."""
     body = words.get("body")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from paddock.doors.network.exchange import Exchange, Headers, Request, values_of, without
+from paddock.doors.network.exchange import Headers, HttpExchange, HttpRequest, values_of, without
 from paddock.doors.network.layers.base import ExchangeLayer
 
 MAX_ANSWERS = 200
@@ -36,13 +36,13 @@ class StaleAnswers:
         self._kept: dict[Key, EarlierAnswer] = {}
         self._size = 0
 
-    def earlier(self, request: Request, place: str) -> EarlierAnswer | None:
+    def earlier(self, request: HttpRequest, place: str) -> EarlierAnswer | None:
         """Return the answer that the same request at `place` (host and port) got before, if that is
         known."""
         key = _key(request, place)
         return None if key is None else self._kept.get(key)
 
-    def learning(self, exchange: Exchange, place: str) -> Exchange:
+    def learning(self, exchange: HttpExchange, place: str) -> HttpExchange:
         """Return an exchange whose answer is kept. Requests that do not read pass as they are."""
         key = _key(exchange.request, place)
         return exchange if key is None else _Learning(exchange, self, key)
@@ -60,7 +60,7 @@ class StaleAnswers:
         self._size -= 0 if gone is None else len(gone.body)
 
 
-async def replay(exchange: Exchange, answer: EarlierAnswer) -> None:
+async def replay(exchange: HttpExchange, answer: EarlierAnswer) -> None:
     """Give an earlier answer again."""
     length = (b"content-length", b"%d" % len(answer.body))
     is_head = exchange.request.method == "HEAD"
@@ -72,7 +72,7 @@ async def replay(exchange: Exchange, answer: EarlierAnswer) -> None:
 
 
 class _Learning(ExchangeLayer):
-    def __init__(self, inner: Exchange, answers: StaleAnswers, key: Key) -> None:
+    def __init__(self, inner: HttpExchange, answers: StaleAnswers, key: Key) -> None:
         super().__init__(inner)
         self._answers = answers
         self._key = key
@@ -98,7 +98,7 @@ class _Learning(ExchangeLayer):
             self._answers.keep(self._key, EarlierAnswer(*self._head, bytes(self._body)))
 
 
-def _key(request: Request, place: str) -> Key | None:
+def _key(request: HttpRequest, place: str) -> Key | None:
     if request.method not in _READS:
         return None
     fields = (value for name in _TELLING for value in (name, *values_of(request.headers, name)))

@@ -10,8 +10,8 @@ from paddock.doors.network.exchange import (
     BadMessage,
     Body,
     Headers,
+    HttpRequest,
     NoBody,
-    Request,
     Response,
 )
 from paddock.doors.network.http1.bodies import Chunked, Counted, UntilClose, as_chunk, last_chunk
@@ -66,7 +66,7 @@ class Http1Client:
         """Return whether the last answer was taken to its end."""
         return self._keeps and self._is_sent and (self._body is None or self._body.is_done)
 
-    async def send(self, request: Request, headers: Headers) -> Response:
+    async def send(self, request: HttpRequest, headers: Headers) -> Response:
         """Send the request with these headers. Its body goes on while the answer is awaited; an
         answer that says no ends it."""
         if not self.is_free:
@@ -94,7 +94,7 @@ class Http1Client:
             self._sending.cancel()
         self._conn.close()
 
-    async def _send_request(self, request: Request, headers: Headers) -> None:
+    async def _send_request(self, request: HttpRequest, headers: Headers) -> None:
         body, length = request.body, request.body.length
         head = _head(request, headers)
         is_joined = length is not None and length <= _JOINED_BYTES
@@ -132,7 +132,7 @@ class Http1Client:
             return False
         return True
 
-    async def _answer(self, request: Request) -> Response:
+    async def _answer(self, request: HttpRequest) -> Response:
         for _ in range(_MAX_INTERIM):
             status, version, fields = parse_response(await self._read_head())
             if status == 101:
@@ -148,7 +148,7 @@ class Http1Client:
             self._sending.cancel()
         return Response(status, fields.reason, fields.headers, self._body or NoBody(), version)
 
-    def _changed(self, request: Request, version: str, fields: Fields) -> Response:
+    def _changed(self, request: HttpRequest, version: str, fields: Fields) -> Response:
         wanted = (request.upgrade or "").encode("latin-1")
         if not wanted or tokens(fields.all(b"upgrade")) != {wanted}:
             raise BadMessage(502, "a change of the protocol that was not asked for")
@@ -187,7 +187,7 @@ async def _held_to(body: Body, length: int | None) -> AsyncIterator[bytes]:
         raise BadMessage(400, "a body that is shorter than announced")
 
 
-def _head(request: Request, headers: Headers) -> bytes:
+def _head(request: HttpRequest, headers: Headers) -> bytes:
     kept: Headers = []
     hosts = 0
     for pair in headers:
@@ -212,7 +212,7 @@ def _head(request: Request, headers: Headers) -> bytes:
 
 
 def _body_of(
-    conn: Conn, request: Request, status: int, version: str, fields: Fields
+    conn: Conn, request: HttpRequest, status: int, version: str, fields: Fields
 ) -> Counted | Chunked | UntilClose | None:
     try:
         length = fields.body_length(version)

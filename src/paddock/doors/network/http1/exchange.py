@@ -30,7 +30,7 @@ from paddock.doors.network.exchange import (
     Body,
     BodyWrapper,
     Headers,
-    Request,
+    HttpRequest,
     has_body,
 )
 from paddock.doors.network.http1.bodies import Chunked, Counted, as_chunk, last_chunk
@@ -82,7 +82,7 @@ class Http1Exchange:
     __slots__ = ("_body", "_conn", "_held", "_keeps", "_left", "_state", "request")
 
     def __init__(
-        self, conn: ByteStream, request: Request, body: Counted | Chunked | None, *, keeps: bool
+        self, conn: ByteStream, request: HttpRequest, body: Counted | Chunked | None, *, keeps: bool
     ) -> None:
         self.request = request
         self._conn = conn

@@ -17,7 +17,7 @@ from httptools import (
     HttpResponseParser,
 )
 
-from paddock.doors.network.exchange import BadMessage, Headers, Request
+from paddock.doors.network.exchange import BadMessage, Headers, HttpRequest
 from paddock.doors.network.transport.stream import ByteStream, ConnLost
 
 MAX_HEAD_BYTES = 64 << 10
@@ -318,7 +318,7 @@ def head_bytes(start: bytes, headers: Headers) -> bytes:
     return block
 
 
-def request_line(request: Request) -> bytes:
+def request_line(request: HttpRequest) -> bytes:
     """As it goes out. HTTP/2 lets more into a method and a target than HTTP/1 can carry."""
     method = request.method.encode("latin-1", "replace")
     target = request.target.encode("utf-8", "replace")

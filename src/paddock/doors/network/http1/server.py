@@ -10,7 +10,7 @@ from paddock.doors.network.exchange import (
     BadMessage,
     Faulted,
     Handler,
-    Request,
+    HttpRequest,
     ignore_fault,
 )
 from paddock.doors.network.http1.bodies import Chunked, Counted
@@ -102,7 +102,7 @@ def read_request(conn: ByteStream, block: bytes, forms: Forms, last: LastHead) -
 class RequestHead(msgspec.Struct, frozen=True):
     """A request without its body, the announced length of that, and whether another may follow."""
 
-    request: Request
+    request: HttpRequest
     length: int | None  # None for chunks
     keeps_alive: bool
 
@@ -120,7 +120,7 @@ def parse_head(block: bytes, forms: Forms, last: LastHead) -> RequestHead:
     if length != 0 and (upgrade is not None or line.method == "CONNECT"):
         raise BadMessage(400, "a body where the protocol is to change")
     expects = _expects_continue(fields.all(b"expect"), line.version) and length != 0
-    request = Request(
+    request = HttpRequest(
         line.method,
         forms.scheme,
         authority,

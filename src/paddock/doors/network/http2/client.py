@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from paddock.doors.network.exchange import BODYLESS, BadMessage, Headers, Request, Response
+from paddock.doors.network.exchange import BODYLESS, BadMessage, Headers, HttpRequest, Response
 from paddock.doors.network.http2.heads import (
     length_of,
     read_response,
@@ -23,7 +23,7 @@ from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
 
 if TYPE_CHECKING:
-    from paddock.doors.network.http2.link import Link
+    from paddock.doors.network.http2.link import Http2Link
 
 STREAM_WINDOW = 1 << 20  # a distant server sends so much in one round trip
 CONNECTION_WINDOW = 16 << 20
@@ -41,17 +41,17 @@ class Http2Client:
 
     def __init__(self, conn: Conn) -> None:
         self._conn = conn
-        self._link: Link | None = None
+        self._link: Http2Link | None = None
         self._task: asyncio.Task[None] | None = None
         self._bodyless: set[int] = set()  # streams of HEAD requests
         self._is_leaving = False
 
     async def open(self) -> None:
         """Begins to speak; does not wait for the server to."""
-        from paddock.doors.network.http2.link import Link, Windows
+        from paddock.doors.network.http2.link import Http2Link, Windows
 
         windows = Windows(STREAM_WINDOW, CONNECTION_WINDOW)
-        self._link = Link(self._conn, self, windows, is_client=True)
+        self._link = Http2Link(self._conn, self, windows, is_client=True)
         self._task = asyncio.create_task(self._link.run())
         await asyncio.sleep(0)  # it has begun when a request comes
 
@@ -76,7 +76,7 @@ class Http2Client:
     def is_idle(self) -> bool:
         return self._link is None or not self._link.streams
 
-    async def send(self, request: Request, headers: Headers) -> Response:
+    async def send(self, request: HttpRequest, headers: Headers) -> Response:
         """The answer's head, as soon as it is there. The request's body goes on after that."""
         link = self._link
         if link is None or not self.has_room:
@@ -143,7 +143,7 @@ class Http2Client:
         self._close_when_idle()
 
     async def _ask(
-        self, link: Link, stream: Http2Stream, request: Request, head: Headers
+        self, link: Http2Link, stream: Http2Stream, request: HttpRequest, head: Headers
     ) -> Response:
         has_body = request.body.length != 0
         if request.method == "HEAD":
@@ -159,7 +159,7 @@ class Http2Client:
             stream.task = link.spawn(self._send_body(link, stream, request))
         return await answer
 
-    async def _send_body(self, link: Link, stream: Http2Stream, request: Request) -> None:
+    async def _send_body(self, link: Http2Link, stream: Http2Stream, request: HttpRequest) -> None:
         body, out = request.body, link.out
         try:
             while data := await body.read():
@@ -184,6 +184,6 @@ class Http2Client:
         if self._is_leaving and self.is_idle:
             self.close()
 
-    def _opened(self) -> Link:
+    def _opened(self) -> Http2Link:
         assert self._link is not None
         return self._link

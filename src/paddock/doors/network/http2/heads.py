@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-from paddock.doors.network.exchange import BadMessage, Headers, Request
+from paddock.doors.network.exchange import BadMessage, Headers, HttpRequest
 
 MAX_HEADERS = 200
 _MAX_LENGTH_DIGITS = 15
@@ -25,7 +25,7 @@ CONNECTION_HEADERS = frozenset(
 _REQUEST_PARTS = frozenset((b":method", b":scheme", b":authority", b":path"))
 
 
-def read_request(headers: Headers, scheme: str) -> Request:
+def read_request(headers: Headers, scheme: str) -> HttpRequest:
     """The request that a block of headers announces. Raises BadMessage."""
     parts, fields = _split(headers)
     if parts.get(b":method") == b"CONNECT":
@@ -44,7 +44,7 @@ def read_request(headers: Headers, scheme: str) -> Request:
     hosts = [value for name, value in fields if name == b"host"]
     if any(host != authority for host in hosts) or len(hosts) > 1:
         raise BadMessage(400, "a host header that is not the authority")
-    return Request(
+    return HttpRequest(
         method=method.decode(),
         scheme=scheme,
         authority=authority.decode(),
@@ -81,7 +81,7 @@ def length_of(headers: Headers) -> int | None:
     return int(lengths[0])
 
 
-def write_request(request: Request, headers: Headers) -> Headers:
+def write_request(request: HttpRequest, headers: Headers) -> Headers:
     if request.authority is None:
         raise BadMessage(400, "a request without an authority")
     return [

@@ -71,7 +71,7 @@ class _Protocol(h2.connection.H2Connection):
         return stream
 
 
-class Link:
+class Http2Link:
     """One connection. `run` reads and writes it until it ends."""
 
     def __init__(self, conn: Conn, side: Side, windows: Windows, *, is_client: bool) -> None:

@@ -12,8 +12,8 @@ from paddock.doors.network.exchange import (
     Faulted,
     Handler,
     Headers,
+    HttpRequest,
     NoBody,
-    Request,
     has_body,
     ignore_fault,
     without,
@@ -31,7 +31,7 @@ from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnLost
 
 if TYPE_CHECKING:
-    from paddock.doors.network.http2.link import Link
+    from paddock.doors.network.http2.link import Http2Link
 
 # Every stream may fill its window while its handler waits for an answer from a human, and the
 # others must go on: the connection's window is that of all streams.
@@ -47,18 +47,18 @@ async def serve(
     conn: Conn, handler: Handler, *, scheme: str, faulted: Faulted = ignore_fault
 ) -> None:
     """Answer requests until the connection ends. `faulted` is told of heads that are refused."""
-    from paddock.doors.network.http2.link import Link, Windows
+    from paddock.doors.network.http2.link import Http2Link, Windows
 
     side = _Server(handler, scheme, faulted)
     windows = Windows(STREAM_WINDOW, STREAM_WINDOW * MAX_STREAMS)
-    side.link = Link(conn, side, windows, is_client=False)
+    side.link = Http2Link(conn, side, windows, is_client=False)
     await side.link.run()
 
 
 class _Server:
     """Turns streams into exchanges."""
 
-    link: Link
+    link: Http2Link
 
     def __init__(self, handler: Handler, scheme: str, faulted: Faulted) -> None:
         self._handler = handler
@@ -98,7 +98,7 @@ class _Server:
     def peer_leaves(self, last_stream_id: int) -> None:
         """A client that says so closes the connection itself, after its answers."""
 
-    def _request(self, stream: Http2Stream, headers: Headers, *, is_end: bool) -> Request:
+    def _request(self, stream: Http2Stream, headers: Headers, *, is_end: bool) -> HttpRequest:
         request = read_request(headers, self._scheme)
         stream.length = length_of(request.headers)
         if not is_end:
@@ -158,7 +158,7 @@ class _Server:
 class _Exchange:
     """One stream as an exchange."""
 
-    def __init__(self, link: Link, stream: Http2Stream, request: Request) -> None:
+    def __init__(self, link: Http2Link, stream: Http2Stream, request: HttpRequest) -> None:
         self.request = request
         self._link = link
         self._stream = stream

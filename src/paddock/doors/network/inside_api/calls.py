@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from paddock.doors.network.exchange import BadMessage, Exchange
+from paddock.doors.network.exchange import BadMessage, HttpExchange
 from paddock.doors.network.http1 import server as http1
 from paddock.doors.network.inside_api.state import InsideState
 from paddock.doors.network.transport.conn import Conn
@@ -100,7 +100,7 @@ class InsideCalls:
         conn.idle_s = min(conn.idle_s, _IDLE_S)
         await http1.serve(conn, partial(self._handle, step), scheme="http")
 
-    async def _handle(self, step: int | None, exchange: Exchange) -> None:
+    async def _handle(self, step: int | None, exchange: HttpExchange) -> None:
         request = exchange.request
         try:
             raw = await _read(exchange)
@@ -193,7 +193,7 @@ class InsideCalls:
             self._gate().record(ReportsDropped(), step)
 
 
-async def _read(exchange: Exchange) -> bytes:
+async def _read(exchange: HttpExchange) -> bytes:
     body, parts, size = exchange.request.body, [], 0
     if (body.length or 0) > _MAX_BODY:
         raise BadMessage(413, f"more than {_MAX_BODY} bytes")

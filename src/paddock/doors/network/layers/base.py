@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.doors.network.exchange import Exchange, Headers, Request
+from paddock.doors.network.exchange import Headers, HttpExchange, HttpRequest
 from paddock.doors.network.transport.conn import Conn
 
 
@@ -14,9 +14,9 @@ class ExchangeLayer:
     overrides what it is about, and calls the same method of `_inner`; everything else passes.
     """
 
-    def __init__(self, inner: Exchange) -> None:
+    def __init__(self, inner: HttpExchange) -> None:
         self._inner = inner
-        self.request: Request = inner.request
+        self.request: HttpRequest = inner.request
 
     async def proceed(self) -> None:
         await self._inner.proceed()

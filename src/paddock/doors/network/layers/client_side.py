@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 
 from paddock.doors.network.client_disconnect import ClientDisconnected
-from paddock.doors.network.exchange import Exchange, Headers
+from paddock.doors.network.exchange import Headers, HttpExchange
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.doors.network.transport.stream import ConnLost
 
@@ -17,7 +17,7 @@ class ClientSide(ExchangeLayer):
     uses both, so a client that is lost is ClientDisconnected from here on.
     """
 
-    def __init__(self, inner: Exchange) -> None:
+    def __init__(self, inner: HttpExchange) -> None:
         super().__init__(inner)
         self.is_answered = False  # nothing else can be told to the client
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from paddock.doors.network.exchange import BadMessage, Exchange, Headers, values_of, without
+from paddock.doors.network.exchange import BadMessage, Headers, HttpExchange, values_of, without
 from paddock.doors.network.layers.base import ExchangeLayer
-from paddock.doors.network.secrets.scrubber import Decoder, decoder_for, has_plain_messages
+from paddock.doors.network.secrets.scrubber import ContentDecoder, decoder_for, has_plain_messages
 
 
 class DecodedAnswer(ExchangeLayer):
     """Passes a body on in pieces of bounded size: a few compressed bytes may be many."""
 
-    def __init__(self, inner: Exchange, headers: Headers) -> None:
+    def __init__(self, inner: HttpExchange, headers: Headers) -> None:
         """`headers` are those of the server, before any was left out. Raises BadMessage where the
         body cannot be decoded."""
         super().__init__(inner)
@@ -34,7 +34,7 @@ class DecodedAnswer(ExchangeLayer):
         await self._inner.finish(trailers)
 
 
-def decoder_of(headers: Headers) -> Decoder:
+def decoder_of(headers: Headers) -> ContentDecoder:
     """Return what undoes the compression of an answer. Raises BadMessage when nothing does."""
     codings = values_of(headers, b"content-encoding")
     coding = b", ".join(codings)  # of several, none is known

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.exchange import (
     BadMessage,
-    Exchange,
     Headers,
+    HttpExchange,
     header,
     values_of,
     without,
@@ -44,7 +44,7 @@ class EditedAnswer(ExchangeLayer):
 
     def __init__(
         self,
-        inner: Exchange,
+        inner: HttpExchange,
         context: DoorContext,
         wire: Wire,
         action: Action,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paddock.doors.network.exchange import SWITCHING_PROTOCOLS, Exchange, Headers, has_body
+from paddock.doors.network.exchange import SWITCHING_PROTOCOLS, Headers, HttpExchange, has_body
 from paddock.doors.network.http1.messages import end_to_end
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.doors.network.layers.client_side import ClientSide
@@ -43,7 +43,7 @@ class AnswerPath(ExchangeLayer):
             headers = end_to_end(headers)
         await self._inner.begin(status, headers, reason)
 
-    def _layers(self, status: int, headers: Headers) -> Exchange:
+    def _layers(self, status: int, headers: Headers) -> HttpExchange:
         """Put the layers around the client, from there to the server.
 
         client | faults | client side | recorder | pacing | model | scrubbing | decoding | server
@@ -59,7 +59,7 @@ class AnswerPath(ExchangeLayer):
         is_with_body = has_body(str(self._action.arguments["method"]), status)
         scrubber = context.custody.scrubber(str(self._action.arguments["host"]))
         wire = self._wire if is_with_body and status < 400 else None
-        layer: Exchange = self.recorder
+        layer: HttpExchange = self.recorder
         if context.pacer is not None and status != SWITCHING_PROTOCOLS:
             layer = PacedAnswer(
                 self.recorder, context.pacer, lambda: context.position, has_body=is_with_body

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.bodies.capture import MAX_HASHED, BodyCapture
-from paddock.doors.network.exchange import Exchange, Headers
+from paddock.doors.network.exchange import Headers, HttpExchange
 from paddock.doors.network.http1.exchange import REASONS
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.doors.network.request import hidden_headers, shown_headers
@@ -22,7 +22,7 @@ class AnswerRecorder(ExchangeLayer):
     streamed, the last record before its end.
     """
 
-    def __init__(self, inner: Exchange, context: DoorContext) -> None:
+    def __init__(self, inner: HttpExchange, context: DoorContext) -> None:
         super().__init__(inner)
         self.begun: int | None = None
         self.ended: int | None = None

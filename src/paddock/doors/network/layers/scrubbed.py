@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from paddock.doors.network.exchange import Exchange, Headers, without
+from paddock.doors.network.exchange import Headers, HttpExchange, without
 from paddock.doors.network.heavy_work import HeavyWork, is_light
 from paddock.doors.network.layers.base import ExchangeLayer
 from paddock.doors.network.secrets.scrubber import Scrubber
@@ -17,7 +17,7 @@ class ScrubbedAnswer(ExchangeLayer):
     body and its trailers. The body is not compressed any more when it comes here."""
 
     def __init__(
-        self, inner: Exchange, scrubber: Scrubber, work: HeavyWork, *, has_body: bool
+        self, inner: HttpExchange, scrubber: Scrubber, work: HeavyWork, *, has_body: bool
     ) -> None:
         super().__init__(inner)
         self._changes_length = has_body and not scrubber.keeps_length

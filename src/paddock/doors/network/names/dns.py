@@ -49,7 +49,7 @@ class Code(enum.IntEnum):
     BAD_VERSION = 16
 
 
-class Question(msgspec.Struct, frozen=True):
+class DnsQuery(msgspec.Struct, frozen=True):
     """A DNS query, as it was sent."""
 
     labels: tuple[bytes, ...]  # without the root
@@ -102,7 +102,7 @@ class DnsAnswerer:
             return _bare(packet, Code.MALFORMED)
         try:
             wire = await _wire()
-            question: Question = wire.read(packet)
+            question: DnsQuery = wire.read(packet)
         except Exception:
             return _bare(packet, Code.MALFORMED)
         try:
@@ -113,7 +113,7 @@ class DnsAnswerer:
             return _bare(packet, Code.FAILED)
         return written
 
-    async def _answer(self, question: Question) -> DnsAnswer:
+    async def _answer(self, question: DnsQuery) -> DnsAnswer:
         try:
             async with asyncio.timeout(JUDGE_S):
                 return await self._looked_up(question)
@@ -122,7 +122,7 @@ class DnsAnswerer:
         except Exception:  # whatever went wrong, it is not a yes
             return NO_SUCH_NAME
 
-    async def _looked_up(self, question: Question) -> DnsAnswer:
+    async def _looked_up(self, question: DnsQuery) -> DnsAnswer:
         if question.edns_version > 0:
             return DnsAnswer(Code.BAD_VERSION)
         if question.qclass != _IN:
@@ -138,7 +138,7 @@ class DnsAnswerer:
             return NOTHING
         return DnsAnswer(Code.NO_ERROR, address=self._table.address_of(name))
 
-    def _known(self, question: Question) -> DnsAnswer | None:
+    def _known(self, question: DnsQuery) -> DnsAnswer | None:
         """Return the answer to a query about the sandbox itself, which does not go to the gate."""
         lower = tuple(label.lower() for label in question.labels)
         if lower[-1:] == (b"localhost",):
@@ -151,7 +151,7 @@ class DnsAnswerer:
         name = "localhost" if address == "127.0.0.1" else self._table.name_of(address)
         return DnsAnswer(Code.NO_ERROR, name=name) if name else None
 
-    def _refuse(self, question: Question, why: str, code: Code) -> DnsAnswer:
+    def _refuse(self, question: DnsQuery, why: str, code: Code) -> DnsAnswer:
         if self._refused is not None:
             self._refused(question.text, question.qtype, why)
         return DnsAnswer(code)

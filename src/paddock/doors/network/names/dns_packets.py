@@ -12,7 +12,7 @@ import dns.name
 import dns.rdatatype
 import dns.rrset
 
-from paddock.doors.network.names.dns import Code, DnsAnswer, Question
+from paddock.doors.network.names.dns import Code, DnsAnswer, DnsQuery
 
 TTL_S = 60
 NEGATIVE_TTL_S = 5  # what is refused may be allowed soon: the file can change while it runs
@@ -25,12 +25,12 @@ _AUTHORITY = dns.rrset.from_text(
 )
 
 
-def read(packet: bytes) -> Question:
+def read(packet: bytes) -> DnsQuery:
     """The question of a packet that has one. Raises ValueError, or whatever the library does."""
     message = dns.message.from_wire(packet, question_only=True)
     query = message.question[0]
     end = _HEADER + sum(len(label) + 1 for label in query.name.labels) + 4
-    return Question(
+    return DnsQuery(
         labels=query.name.labels[:-1],
         text=query.name.to_text(omit_final_dot=True),
         qtype=dns.rdatatype.to_text(query.rdtype),
@@ -40,7 +40,7 @@ def read(packet: bytes) -> Question:
     )
 
 
-def write(question: Question, answer: DnsAnswer) -> bytes:
+def write(question: DnsQuery, answer: DnsAnswer) -> bytes:
     """The packet that answers it. The name stays as it was spelled: clients compare the case."""
     query = question.message
     reply = dns.message.make_response(query, recursion_available=True)

@@ -14,7 +14,7 @@ from paddock.doors.network.secrets.scrubber import Scrubber
 
 if TYPE_CHECKING:
     from paddock.doors.network.exchange import Headers
-    from paddock.doors.network.request import Proposal
+    from paddock.doors.network.request import RequestProposal
     from paddock.doors.network.transport.conn import Conn
 
 
@@ -55,7 +55,7 @@ class Custody:
         """Return the variables that the sandbox gets, with placeholders."""
         return self._keeper.environment()
 
-    def misplaced(self, proposal: Proposal, host: str) -> str | None:
+    def misplaced(self, proposal: RequestProposal, host: str) -> str | None:
         """The secret whose placeholder is in a request to a host that it is not for."""
         if not self._keeper:
             return None

@@ -85,7 +85,7 @@ class ScrubbedStream:
         return replaced(rest, self._needles.spans(rest), self._shown)
 
 
-class Decoder(Protocol):
+class ContentDecoder(Protocol):
     """Undoes the compression of one body."""
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -108,7 +108,7 @@ def has_plain_messages(headers: Headers) -> bool:
     return all(coding.strip().lower() in (b"", b"identity") for coding in codings)
 
 
-def decoder_for(content_encoding: bytes | None) -> Decoder | None:
+def decoder_for(content_encoding: bytes | None) -> ContentDecoder | None:
     """None when it cannot be undone here: then nobody knows what is in the body."""
     coding = (content_encoding or b"identity").strip().lower()
     made = _DECODERS.get(coding)
@@ -166,7 +166,7 @@ class _Inflate:
                 return
 
 
-_DECODERS: dict[bytes, Callable[[], Decoder]] = {
+_DECODERS: dict[bytes, Callable[[], ContentDecoder]] = {
     b"identity": _Identity,
     b"": _Identity,
     b"gzip": lambda: _Inflate(_GZIP),

@@ -36,7 +36,7 @@ class UpstreamUnreachable(Exception):
         self.status = status
 
 
-class Endpoint(NamedTuple):
+class ServerEndpoint(NamedTuple):
     """The destination of a connection, and the protocol on it."""
 
     scheme: str
@@ -48,7 +48,7 @@ class Endpoint(NamedTuple):
 class ServerConnection(msgspec.Struct):
     """One connection to a server, as it is lent out."""
 
-    endpoint: Endpoint
+    endpoint: ServerEndpoint
     client: HttpClient
     conn: Conn
     address: str
@@ -71,14 +71,14 @@ class ConnectionPool:
         self.dialer = dialer
         self.ca = ca
         self._idle_s = idle_s
-        self._idle: dict[Endpoint, list[ServerConnection]] = {}
-        self._shared: dict[Endpoint, ServerConnection] = {}
-        self._opening: dict[Endpoint, asyncio.Lock] = {}
-        self._without_h2: set[Endpoint] = set()  # servers that have no HTTP/2
+        self._idle: dict[ServerEndpoint, list[ServerConnection]] = {}
+        self._shared: dict[ServerEndpoint, ServerConnection] = {}
+        self._opening: dict[ServerEndpoint, asyncio.Lock] = {}
+        self._without_h2: set[ServerEndpoint] = set()  # servers that have no HTTP/2
         self._generation = 0
 
     async def take(
-        self, endpoint: Endpoint, *, is_fresh: bool = False, is_sure: bool = False
+        self, endpoint: ServerEndpoint, *, is_fresh: bool = False, is_sure: bool = False
     ) -> ServerConnection:
         """Return a connection that a request can be sent on. For a request that must not be sent
         twice `is_sure` is set: a server closes connections that were idle for long. Raises
@@ -140,7 +140,7 @@ class ConnectionPool:
             sock.close()
             raise
 
-    async def _take_shared(self, endpoint: Endpoint, *, is_fresh: bool) -> ServerConnection:
+    async def _take_shared(self, endpoint: ServerEndpoint, *, is_fresh: bool) -> ServerConnection:
         async with self._opening.setdefault(endpoint, asyncio.Lock()):
             server = self._shared.get(endpoint)
             is_current = server is not None and server.generation == self._generation
@@ -160,7 +160,7 @@ class ConnectionPool:
                 self._shared[endpoint] = server
             return server
 
-    async def _open(self, endpoint: Endpoint) -> ServerConnection:
+    async def _open(self, endpoint: ServerEndpoint) -> ServerConnection:
         generation = self._generation
         conn, address = await self.dial(endpoint.host, endpoint.port)
         try:
@@ -175,7 +175,7 @@ class ConnectionPool:
             raise
         return ServerConnection(endpoint, client, conn, address, generation)
 
-    async def _secure(self, conn: Conn, endpoint: Endpoint) -> None:
+    async def _secure(self, conn: Conn, endpoint: ServerEndpoint) -> None:
         alpn = ("h2", "http/1.1") if endpoint.is_h2 else ("http/1.1",)
         try:
             context = await offload(client_context, self.ca, alpn)  # the first reads all roots

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from paddock.doors.network.exchange import Exchange
+from paddock.doors.network.exchange import HttpExchange
 from paddock.gate.executors import Done
 from paddock.model.action import Action
 
@@ -33,4 +33,4 @@ class Upstream(ABC):
     """
 
     @abstractmethod
-    async def answer(self, action: Action, client: Exchange) -> Done: ...
+    async def answer(self, action: Action, client: HttpExchange) -> Done: ...

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from paddock.doors.network.client_disconnect import ended_by_disconnect
 from paddock.doors.network.exchange import (
     BadMessage,
-    Exchange,
+    HttpExchange,
     Response,
     values_of,
     without,
 )
 from paddock.doors.network.layers.decoded import decoder_of
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal
+from paddock.doors.network.request import RequestProposal
 from paddock.doors.network.upstream.base import Upstream
 from paddock.doors.network.upstream.live import LiveUpstream
 from paddock.doors.network.upstream.stand_in import StandInUpstream, as_response, world_request
@@ -41,14 +41,14 @@ class DraftReadUpstream(Upstream):
     over its answer."""
 
     def __init__(
-        self, context: DoorContext, origin: Origin, proposal: Proposal, stand_in: StandIn
+        self, context: DoorContext, origin: Origin, proposal: RequestProposal, stand_in: StandIn
     ) -> None:
         self._context = context
         self._origin = origin
         self._proposal = proposal
         self._stand_in = stand_in
 
-    async def answer(self, action: Action, client: Exchange) -> Done:
+    async def answer(self, action: Action, client: HttpExchange) -> Done:
         live = partial(LiveUpstream, self._context, self._origin, self._proposal, is_plain=True)
         arguments = action.arguments
         if (arguments["host"], arguments["port"]) != (self._origin.host, self._origin.port):

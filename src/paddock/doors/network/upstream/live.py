@@ -17,15 +17,15 @@ from paddock.doors.network.client_disconnect import (
 )
 from paddock.doors.network.exchange import (
     SWITCHING_PROTOCOLS,
-    Exchange,
     Headers,
+    HttpExchange,
     Response,
     without,
 )
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.http2.client import NotProcessed
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal
+from paddock.doors.network.request import RequestProposal
 from paddock.doors.network.secrets.keeper import Revoked
 from paddock.doors.network.transport.pool import ServerConnection
 from paddock.doors.network.transport.stream import ConnLost
@@ -60,7 +60,7 @@ class LiveUpstream(Upstream):
         self,
         context: DoorContext,
         origin: Origin,
-        proposal: Proposal,
+        proposal: RequestProposal,
         *,
         is_plain: bool = False,
         change_request: ChangeRequest | None = None,
@@ -76,7 +76,7 @@ class LiveUpstream(Upstream):
         self._change_request = change_request
         self._change_response = change_response
 
-    async def answer(self, action: Action, client: Exchange) -> Done:
+    async def answer(self, action: Action, client: HttpExchange) -> Done:
         watch = None if self._context.pacer is None else DisconnectWatch(client)
         with ended_by_disconnect(client, watch):
             sent = self._prepare(action)
@@ -102,7 +102,7 @@ class LiveUpstream(Upstream):
         return sent if self._change_request is None else self._change_request(sent)
 
     async def _send(
-        self, sent: UpstreamRequest, client: Exchange
+        self, sent: UpstreamRequest, client: HttpExchange
     ) -> tuple[ServerConnection, Response]:
         """Send the request on a connection of the pool.
 
@@ -150,7 +150,11 @@ class LiveUpstream(Upstream):
             raise
 
     async def _pass_on(
-        self, sent: UpstreamRequest, server: ServerConnection, response: Response, client: Exchange
+        self,
+        sent: UpstreamRequest,
+        server: ServerConnection,
+        response: Response,
+        client: HttpExchange,
     ) -> Done:
         record = self._record(server, response)
         if response.status == SWITCHING_PROTOCOLS:

@@ -23,13 +23,13 @@ from paddock.doors.network.context import DoorContext
 from paddock.doors.network.exchange import (
     SWITCHING_PROTOCOLS,
     BadMessage,
-    Exchange,
     Headers,
+    HttpExchange,
     has_body,
     header,
     without,
 )
-from paddock.doors.network.request import QUIET_S, Proposal, speaks_in_turns
+from paddock.doors.network.request import QUIET_S, RequestProposal, speaks_in_turns
 from paddock.doors.network.transport.stream import ConnLost
 from paddock.doors.network.upstream.base import Upstream
 from paddock.doors.network.websocket.frames import FrameLog, read_frames
@@ -46,9 +46,11 @@ _EVENT_END = b"\n\n"  # of a stream of events: who reads them may act on each
 class RecordedUpstream(Upstream):
     """Gives the answer that the request got in an earlier run. Nobody is asked."""
 
-    _client: Exchange
+    _client: HttpExchange
 
-    def __init__(self, proposal: Proposal, recorded: RecordedOutcome, context: DoorContext) -> None:
+    def __init__(
+        self, proposal: RequestProposal, recorded: RecordedOutcome, context: DoorContext
+    ) -> None:
         self._context = context
         self._proposal = proposal
         self._recorded = recorded
@@ -59,7 +61,7 @@ class RecordedUpstream(Upstream):
             recorded.result if isinstance(recorded.result, Mapping) else {}
         )
 
-    async def answer(self, action: Action, client: Exchange) -> Done:
+    async def answer(self, action: Action, client: HttpExchange) -> Done:
         """Raise ReplayDiverged for what was not kept, or when another body came."""
         self._client = client
         self._check_kept()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paddock.doors.network.exchange import BufferedBody, Exchange, Headers, Response
+from paddock.doors.network.exchange import BufferedBody, Headers, HttpExchange, Response
 from paddock.doors.network.upstream.base import Upstream
 from paddock.doors.network.upstream.transfer import forward
 from paddock.gate.executors import Done
@@ -19,7 +19,7 @@ class ScriptedUpstream(Upstream):
         self.actions: list[Action] = []  # that it was called with
         self._script = list(script)
 
-    async def answer(self, action: Action, client: Exchange) -> Done:
+    async def answer(self, action: Action, client: HttpExchange) -> Done:
         self.actions.append(action)
         part = self._script.pop(0)
         if isinstance(part, Exception):

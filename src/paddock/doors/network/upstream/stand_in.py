@@ -21,16 +21,16 @@ from paddock.doors.network.exchange import (
     BadMessage,
     Body,
     BodyWrapper,
-    Exchange,
     Headers,
-    Request,
+    HttpExchange,
+    HttpRequest,
     Response,
     header,
     without,
 )
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import Proposal, split_target
+from paddock.doors.network.request import RequestProposal, split_target
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnIdle, ConnLost
 from paddock.doors.network.upstream.base import Upstream
@@ -63,7 +63,7 @@ class StandInUpstream(Upstream):
     two states. It gets placeholders, never the values of secrets."""
 
     def __init__(
-        self, context: DoorContext, origin: Origin, proposal: Proposal, stand_in: StandIn
+        self, context: DoorContext, origin: Origin, proposal: RequestProposal, stand_in: StandIn
     ) -> None:
         self._context = context
         self._origin = origin
@@ -71,7 +71,7 @@ class StandInUpstream(Upstream):
         self._stand_in = stand_in
         self._upload: _Upload | None = None
 
-    async def answer(self, action: Action, client: Exchange) -> Done:
+    async def answer(self, action: Action, client: HttpExchange) -> Done:
         host, port = action.arguments["host"], action.arguments["port"]
         if (host, port) != (self._origin.host, self._origin.port):  # an approver has edited it
             other = self._context.stand_in(str(host), int(port))
@@ -85,7 +85,7 @@ class StandInUpstream(Upstream):
                 self._raise_fault_of_client()
                 raise
 
-    async def give(self, answer: HttpAnswer, action: Action, client: Exchange) -> Done:
+    async def give(self, answer: HttpAnswer, action: Action, client: HttpExchange) -> Done:
         """Give an answer of the stand-in that is at hand."""
         response = as_response(answer)
         try:
@@ -97,7 +97,7 @@ class StandInUpstream(Upstream):
                 response.body.cancel()
         return Done(response.status, self._record(response), Outcome.SIMULATED)
 
-    async def _ask(self, action: Action, client: Exchange) -> Done:
+    async def _ask(self, action: Action, client: HttpExchange) -> Done:
         sent = make_upstream_request(
             self._context.custody, self._origin, self._proposal, action, is_real=False
         )
@@ -127,7 +127,7 @@ class StandInUpstream(Upstream):
         return answer
 
     async def _ask_process(
-        self, service: LocalService, sent: UpstreamRequest, client: Exchange
+        self, service: LocalService, sent: UpstreamRequest, client: HttpExchange
     ) -> Done:
         cut_off = partial(self._cut_off, service, self._stand_in.timeout_s)
         conn = Conn(await service.connect(), idle_s=self._stand_in.timeout_s)
@@ -270,7 +270,7 @@ async def _close(parts: AsyncIterator[bytes]) -> None:
 
 
 def world_request(
-    request: Request, headers: Headers, origin: Origin, proposal: Proposal
+    request: HttpRequest, headers: Headers, origin: Origin, proposal: RequestProposal
 ) -> WorldRequest:
     """Return the request as a stand-in gets it: with the body of an approver, if one wrote it."""
     read = proposal.read if proposal.edited is None else proposal.edited

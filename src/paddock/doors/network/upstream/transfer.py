@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.doors.network.exchange import (
     SWITCHING_PROTOCOLS,
-    Exchange,
+    HttpExchange,
     Response,
     has_body,
     without,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from paddock.doors.network.context import DoorContext
 
 
-async def forward(response: Response, method: str, client: Exchange) -> None:
+async def forward(response: Response, method: str, client: HttpExchange) -> None:
     """Pass the answer to a request with this method on, as fast as the client takes it."""
     await client.begin(response.status, response.headers, response.reason)
     if not has_body(method, response.status):
@@ -40,7 +40,7 @@ async def forward_websocket(
     origin: Origin,
     server: Http1Client,
     response: Response,
-    client: Exchange,
+    client: HttpExchange,
 ) -> Done:
     """Tell the client that the protocol changes, and pass messages both ways until one side ends
     it. Placeholders on their way to a host that they are not for end it, too."""

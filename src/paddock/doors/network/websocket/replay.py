@@ -42,7 +42,7 @@ def accept_of(key: bytes) -> bytes:
     return base64.b64encode(hashlib.sha1(key.strip() + _GUID, usedforsecurity=False).digest())
 
 
-class Said(msgspec.Struct, frozen=True):
+class ClientMessage(msgspec.Struct, frozen=True):
     """A message of the client, or its farewell. None: it is gone without one."""
 
     kind: str
@@ -71,9 +71,9 @@ class _Message:
         if self._text is not None:
             self._text = self._text + data if self._size <= _MAX_SHOWN else None
 
-    def said(self, kind: str) -> Said:
+    def said(self, kind: str) -> ClientMessage:
         text = None if self._text is None or kind != TEXT else self._text.decode("utf-8", "replace")
-        return Said(kind, self._size, self._digest.hexdigest(), text)
+        return ClientMessage(kind, self._size, self._digest.hexdigest(), text)
 
 
 class _Client:
@@ -84,10 +84,10 @@ class _Client:
 
         self._conn = conn
         self._protocol = Connection(ConnectionType.SERVER)
-        self._came: deque[Said | None] = deque()
+        self._came: deque[ClientMessage | None] = deque()
         self._message = _Message()
 
-    async def next(self) -> Said | None:
+    async def next(self) -> ClientMessage | None:
         """Return what it says next. Raises ConnLost only while something is sent."""
         from wsproto.utilities import RemoteProtocolError
 
@@ -119,7 +119,7 @@ class _Client:
                 is_gone = event.code == 1006
                 reason = (event.reason or "").encode()
                 digest = hashlib.sha256(reason).hexdigest()
-                close = Said(CLOSE, len(reason), digest, None, event.code)
+                close = ClientMessage(CLOSE, len(reason), digest, None, event.code)
                 self._came.append(None if is_gone else close)
 
     async def send(self, frame: Frame) -> None:
@@ -164,7 +164,7 @@ async def replay_frames(
                     pending = _Message()
             case "client", "close":
                 digest = hashlib.sha256(frame.data).hexdigest()
-                farewell = Said(CLOSE, len(frame.data), digest, None, frame.code)
+                farewell = ClientMessage(CLOSE, len(frame.data), digest, None, frame.code)
                 # Two farewells may cross: whoever was told first answers with the same code.
                 if not closed_by:
                     await _expect(client, farewell, number + 1, outcome)
@@ -176,7 +176,9 @@ async def replay_frames(
         await _expect_end(client, number + 1, outcome, is_over=closed_by == SERVER)
 
 
-async def _expect(client: _Client, recorded: Said, number: int, outcome: RecordedOutcome) -> None:
+async def _expect(
+    client: _Client, recorded: ClientMessage, number: int, outcome: RecordedOutcome
+) -> None:
     at = f"websocket message {number}"
     try:
         async with asyncio.timeout(outcome.wait_s):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.doors.network.exchange import Exchange, Headers, Request
+from paddock.doors.network.exchange import Headers, HttpExchange, HttpRequest
 from paddock.doors.network.faults.layers import tell_fault, with_fault
 from paddock.doors.network.faults.stale_answers import (
     MAX_ANSWER_BYTES,
@@ -29,7 +29,7 @@ from unit.doors.network.wires import answered
 
 BODY = json.dumps({"id": "ch_1", "amount": 500, "list": [1, 2, 3]}).encode()
 GET = b"GET /a HTTP/1.1\r\nHost: example.com\r\n\r\n"
-Handler = Callable[[Exchange], Awaitable[None]]
+Handler = Callable[[HttpExchange], Awaitable[None]]
 
 
 def answering(
@@ -42,7 +42,7 @@ def answering(
 ) -> Handler:
     """A server that answers as always, on an exchange that is spoiled."""
 
-    async def handle(exchange: Exchange) -> None:
+    async def handle(exchange: HttpExchange) -> None:
         out = with_fault(exchange, words)
         length = [(b"content-length", b"%d" % len(body))] if has_length else []
         await out.begin(status, [(b"content-type", b"application/json"), *length])
@@ -185,7 +185,7 @@ def test_a_client_that_does_not_wait_for_a_drip_ends_it() -> None:
     ended = asyncio.Event()
     slow = answering({"drip": 1}, BODY * 1000, parts=10**6)
 
-    async def handle(exchange: Exchange) -> None:
+    async def handle(exchange: HttpExchange) -> None:
         try:
             await slow(exchange)
         finally:
@@ -217,7 +217,7 @@ def test_words_that_spoil_go_together(version: int) -> None:
 def test_a_lost_answer_is_a_reset_though_the_server_has_answered(version: int) -> None:
     done: list[str] = []
 
-    async def handle(exchange: Exchange) -> None:
+    async def handle(exchange: HttpExchange) -> None:
         await answering({"after": "reset"})(exchange)
         done.append(exchange.request.method)
 
@@ -250,7 +250,7 @@ def test_silence_ends_when_its_client_is_gone(version: int) -> None:
     ended = asyncio.Event()
     silent = answering({"after": "timeout", "timeout": 3000.0})
 
-    async def handle(exchange: Exchange) -> None:
+    async def handle(exchange: HttpExchange) -> None:
         try:
             await silent(exchange)
         finally:
@@ -271,7 +271,7 @@ def test_silence_ends_when_its_client_is_gone(version: int) -> None:
 
 
 def telling(words: dict[str, Any]) -> Handler:
-    async def handle(exchange: Exchange) -> None:
+    async def handle(exchange: HttpExchange) -> None:
         await tell_fault(exchange, words)
 
     return handle
@@ -310,7 +310,7 @@ def test_no_answer_is_an_error_of_the_connection(version: int, words: dict[str, 
 
 
 def test_another_stream_of_the_connection_does_not_suffer() -> None:
-    async def handle(exchange: Exchange) -> None:
+    async def handle(exchange: HttpExchange) -> None:
         words = {"truncate": 3} if exchange.request.target == "/bad" else {}
         await answering(words)(exchange)
 
@@ -330,7 +330,7 @@ class _Sink:
     """An exchange that only remembers."""
 
     def __init__(self, method: str = "GET", headers: Headers | None = None) -> None:
-        self.request = Request(method, "https", "a.example", "/x", headers or [], "1.1")
+        self.request = HttpRequest(method, "https", "a.example", "/x", headers or [], "1.1")
         self.status = 0
         self.headers: Headers = []
         self.body = bytearray()
@@ -409,7 +409,7 @@ def test_what_is_kept_is_bounded(size: int) -> None:
 def test_a_kept_answer_is_given_again_as_it_was(version: int) -> None:
     kept = EarlierAnswer(404, [(b"etag", b'"1"'), (b"content-length", b"99")], BODY)
 
-    async def handle(exchange: Exchange) -> None:
+    async def handle(exchange: HttpExchange) -> None:
         await replay(exchange, kept)
 
     response = asked(handle, version)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, Request
+from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, HttpRequest
 from paddock.doors.network.http1.client import Http1Client
 from paddock.doors.network.transport.conn import Conn
 from paddock.doors.network.transport.stream import ConnIdle, ConnLost
@@ -19,8 +19,8 @@ HEADERS = [(b"Host", b"example.com"), (b"X-A", b"1")]
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def request(method: str = "GET", body: Any = None, **more: Any) -> Request:
-    made = Request(method, "http", "example.com", "/a?b", [], "1.1", **more)
+def request(method: str = "GET", body: Any = None, **more: Any) -> HttpRequest:
+    made = HttpRequest(method, "http", "example.com", "/a?b", [], "1.1", **more)
     if body is not None:
         made.body = body
     return made
@@ -129,7 +129,7 @@ def test_header_that_would_be_more_than_one_is_not_sent(extra: tuple[bytes, byte
     ],
 )
 def test_request_line_that_would_be_another_is_not_sent(method: str, target: str) -> None:
-    got = asked(OK, Request(method, "http", "a", target, [], "2"), HEADERS)
+    got = asked(OK, HttpRequest(method, "http", "a", target, [], "2"), HEADERS)
     assert isinstance(got.error, BadMessage)
     assert got.sent == b""
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock.doors.network.exchange import BadMessage, Headers, Request
+from paddock.doors.network.exchange import BadMessage, Headers, HttpRequest
 from paddock.doors.network.http1.exchange import _NEXT, AnswerState, Http1Exchange
 from paddock.doors.network.transport.stream import ConnLost, ScriptedStream
 
@@ -20,7 +20,7 @@ LENGTH_3 = [(b"content-length", b"3")]
 def exchange_on(
     stream: ScriptedStream, method: str = "GET", version: str = "1.1", **more: Any
 ) -> Http1Exchange:
-    request = Request(method, "http", "a.example", "/", [], version, **more)
+    request = HttpRequest(method, "http", "a.example", "/", [], version, **more)
     return Http1Exchange(stream, request, None, keeps=True)
 
 

@@ -32,7 +32,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock.doors.network.exchange import BadMessage, Exchange, Headers
+from paddock.doors.network.exchange import BadMessage, Headers, HttpExchange
 from paddock.doors.network.http2 import server as http2
 from paddock.doors.network.http2.client import CONNECTION_WINDOW
 from paddock.doors.network.http2.heads import read_request
@@ -45,20 +45,20 @@ POST = [(b":method", b"POST"), *GET[1:]]
 CALM = 11
 
 
-async def ok(exchange: Exchange) -> None:
+async def ok(exchange: HttpExchange) -> None:
     while await exchange.request.body.read():
         pass
     await exchange.begin(200, [])
     await exchange.finish()
 
 
-async def never(exchange: Exchange) -> None:
+async def never(exchange: HttpExchange) -> None:
     await asyncio.sleep(WAIT_S)
 
 
 def attack(
     talk: Callable[[RawClient], Awaitable[Any]],
-    handler: Callable[[Exchange], Awaitable[None]] = ok,
+    handler: Callable[[HttpExchange], Awaitable[None]] = ok,
     **more: Any,
 ) -> Any:
     async def run() -> Any:
@@ -131,7 +131,7 @@ def test_bad_head_ends_its_stream_and_the_others_live(what: str) -> None:
     seen: list[Any] = []
     faults: list[BadMessage] = []
 
-    async def look(exchange: Exchange) -> None:
+    async def look(exchange: HttpExchange) -> None:
         seen.append(exchange.request)
         await ok(exchange)
 
@@ -168,7 +168,7 @@ def test_body_of_another_length_than_announced_is_never_whole(
 ) -> None:
     seen = []
 
-    async def look(exchange: Exchange) -> None:
+    async def look(exchange: HttpExchange) -> None:
         while await exchange.request.body.read():
             pass
         seen.append("whole")
@@ -192,7 +192,7 @@ def test_body_of_another_length_than_announced_is_never_whole(
 def test_bad_trailers_are_no_end(trailers: Headers) -> None:
     seen = []
 
-    async def look(exchange: Exchange) -> None:
+    async def look(exchange: HttpExchange) -> None:
         while await exchange.request.body.read():
             pass
         seen.append(exchange.request.method)
@@ -383,7 +383,7 @@ def test_stream_that_is_reset_before_it_began_is_not_counted_for_ever(
 def test_more_streams_than_agreed_on_are_not_begun() -> None:
     begun = 0
 
-    async def count(exchange: Exchange) -> None:
+    async def count(exchange: HttpExchange) -> None:
         nonlocal begun
         begun += 1
         await never(exchange)
@@ -521,7 +521,7 @@ def test_upload_that_no_handler_reads_stops_at_its_window() -> None:
             await asyncio.wait_for(client.until(h2.events.WindowUpdated), 0.3)
         assert (await client.answer(await client.ask([*GET[:3], (b":path", b"/x")])))[0] == 200
 
-    async def only_others(exchange: Exchange) -> None:
+    async def only_others(exchange: HttpExchange) -> None:
         await (ok if exchange.request.target == "/x" else never)(exchange)
 
     attack(talk, only_others)
@@ -547,7 +547,7 @@ def test_upload_in_tiny_parts_costs_no_more_than_it_weighs() -> None:
 def test_reader_that_takes_nothing_is_cut_off_and_the_others_live() -> None:
     caught: list[str] = []
 
-    async def much(exchange: Exchange) -> None:
+    async def much(exchange: HttpExchange) -> None:
         if exchange.request.target == "/x":
             return await ok(exchange)
         await exchange.begin(200, [])
@@ -571,7 +571,7 @@ def test_reader_that_takes_nothing_is_cut_off_and_the_others_live() -> None:
 def test_hundred_answers_that_nobody_takes_hold_no_more_than_their_windows() -> None:
     sent = 0
 
-    async def endless(exchange: Exchange) -> None:
+    async def endless(exchange: HttpExchange) -> None:
         nonlocal sent
         await exchange.begin(200, [])
         for _ in range(160):
@@ -598,7 +598,7 @@ def test_hundred_answers_that_nobody_takes_hold_no_more_than_their_windows() -> 
 def test_table_of_headers_stays_small_whatever_the_client_asks_for() -> None:
     count = 0
 
-    async def various(exchange: Exchange) -> None:
+    async def various(exchange: HttpExchange) -> None:
         nonlocal count
         count += 1
         headers = [(b"x-%d-%d" % (count, n), os.urandom(40).hex().encode()) for n in range(50)]

@@ -18,9 +18,9 @@ from cases import for_each
 from paddock.doors.network.exchange import (
     BadMessage,
     BufferedBody,
-    Exchange,
     Headers,
-    Request,
+    HttpExchange,
+    HttpRequest,
     Response,
 )
 from paddock.doors.network.http2.client import CONNECTION_WINDOW, STREAM_WINDOW, Http2Client
@@ -30,8 +30,8 @@ from unit.doors.network.http2_peers import WAIT_S, dialled, listening, serving, 
 Answer = Callable[[h2.connection.H2Connection, Any], Any]
 
 
-def get(target: str = "/", method: str = "GET", **more: Any) -> Request:
-    return Request(method, "http", "svc.example", target, [], "2", **more)
+def get(target: str = "/", method: str = "GET", **more: Any) -> HttpRequest:
+    return HttpRequest(method, "http", "svc.example", target, [], "2", **more)
 
 
 async def all_of(response: Response) -> bytes:
@@ -158,7 +158,7 @@ def test_large_bodies_pass_both_ways_at_a_time() -> None:
 
 
 def test_answer_begins_before_the_request_has_ended() -> None:
-    async def echo(exchange: Exchange) -> None:
+    async def echo(exchange: HttpExchange) -> None:
         await exchange.begin(200, [])
         while data := await exchange.request.body.read():
             await exchange.send(data.upper())
@@ -184,7 +184,7 @@ def test_answer_begins_before_the_request_has_ended() -> None:
 def test_answer_that_nobody_reads_stops_at_its_window() -> None:
     sent = 0
 
-    async def endless(exchange: Exchange) -> None:
+    async def endless(exchange: HttpExchange) -> None:
         nonlocal sent
         await exchange.begin(200, [])
         while True:
@@ -206,7 +206,7 @@ def test_answer_that_nobody_reads_stops_at_its_window() -> None:
 def test_cancelled_answer_reaches_the_server() -> None:
     ended = asyncio.Event()
 
-    async def endless(exchange: Exchange) -> None:
+    async def endless(exchange: HttpExchange) -> None:
         await exchange.begin(200, [])
         try:
             while True:
@@ -229,7 +229,7 @@ def test_cancelled_answer_reaches_the_server() -> None:
 def test_cancelled_wait_for_an_answer_reaches_the_server() -> None:
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def never(exchange: Exchange) -> None:
+    async def never(exchange: HttpExchange) -> None:
         begun.set()
         try:
             await asyncio.sleep(WAIT_S)
@@ -252,7 +252,7 @@ def test_half_a_request_never_looks_whole(error: Exception) -> None:
     seen: list[str] = []
     begun, ended = asyncio.Event(), asyncio.Event()
 
-    async def look(exchange: Exchange) -> None:
+    async def look(exchange: HttpExchange) -> None:
         begun.set()
         try:
             while await exchange.request.body.read():
@@ -408,7 +408,7 @@ def test_interim_answers_are_passed_over() -> None:
 def test_headers_of_http1_connections_do_not_pass() -> None:
     seen: list[Any] = []
 
-    async def look(exchange: Exchange) -> None:
+    async def look(exchange: HttpExchange) -> None:
         seen.extend(exchange.request.headers)
         await exchange.begin(204, [])
         await exchange.finish()
@@ -432,7 +432,7 @@ def test_headers_of_http1_connections_do_not_pass() -> None:
 
 
 def test_server_that_never_answers_is_given_up() -> None:
-    async def never(exchange: Exchange) -> None:
+    async def never(exchange: HttpExchange) -> None:
         await asyncio.sleep(WAIT_S)
 
     async def run() -> None:
@@ -444,7 +444,7 @@ def test_server_that_never_answers_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 9, b"\xff" * 4096, b""], ids=repr
+    "said", [b"HTTP/1.1 400 Bad HttpRequest\r\n\r\n", b"\x00" * 9, b"\xff" * 4096, b""], ids=repr
 )
 def test_server_that_speaks_something_else_is_left(said: bytes) -> None:
     async def accept(sock: socket.socket) -> None:
@@ -483,7 +483,7 @@ def test_server_says_how_many_requests_it_takes_at_a_time() -> None:
 def test_retired_connection_finishes_its_answers_first() -> None:
     may_answer = asyncio.Event()
 
-    async def wait(exchange: Exchange) -> None:
+    async def wait(exchange: HttpExchange) -> None:
         await exchange.begin(200, [])
         await asyncio.wait_for(may_answer.wait(), WAIT_S)
         await exchange.send(b"whole")
@@ -505,7 +505,7 @@ def test_retired_connection_finishes_its_answers_first() -> None:
 
 
 def test_closed_connection_leaves_no_task_behind() -> None:
-    async def never(exchange: Exchange) -> None:
+    async def never(exchange: HttpExchange) -> None:
         await asyncio.sleep(WAIT_S)
 
     async def run() -> None:

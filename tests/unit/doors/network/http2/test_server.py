@@ -15,7 +15,7 @@ import h2.settings
 import httpx
 import pytest
 
-from paddock.doors.network.exchange import BadMessage, BufferedBody, Exchange, Request
+from paddock.doors.network.exchange import BadMessage, BufferedBody, HttpExchange, HttpRequest
 from paddock.doors.network.http2 import server as http2
 from paddock.doors.network.http2.client import Http2Client
 from paddock.doors.network.tls.authority import Authority
@@ -26,7 +26,7 @@ from unit.doors.network.http2_peers import GET, WAIT_S, RawClient, dialled, list
 POST = [(b":method", b"POST"), *GET[1:]]
 
 
-async def echo(exchange: Exchange) -> None:
+async def echo(exchange: HttpExchange) -> None:
     """Answers with what came."""
     body = b""
     while data := await exchange.request.body.read():
@@ -38,7 +38,7 @@ async def echo(exchange: Exchange) -> None:
 
 
 def with_raw(
-    handler: Callable[[Exchange], Awaitable[None]],
+    handler: Callable[[HttpExchange], Awaitable[None]],
     talk: Callable[[RawClient], Awaitable[Any]],
     **more: Any,
 ) -> Any:
@@ -100,7 +100,7 @@ def test_tls_carries_large_bodies_both_ways(is_curl: bool, tmp_path: Path) -> No
         await conn.start_tls(context, server_side=False, server_hostname="localhost")
         upstream = Http2Client(conn)
         await upstream.open()
-        request = Request("POST", "https", "localhost", "/", [], "2", body=BufferedBody([sent]))
+        request = HttpRequest("POST", "https", "localhost", "/", [], "2", body=BufferedBody([sent]))
         response = await upstream.send(request, [])
         got = b""
         while data := await response.body.read():
@@ -118,7 +118,7 @@ def test_tls_carries_large_bodies_both_ways(is_curl: bool, tmp_path: Path) -> No
 def test_handler_sees_the_request_as_it_was_sent() -> None:
     seen = []
 
-    async def look(exchange: Exchange) -> None:
+    async def look(exchange: HttpExchange) -> None:
         seen.append(exchange.request)
         await echo(exchange)
 
@@ -139,7 +139,7 @@ def test_handler_sees_the_request_as_it_was_sent() -> None:
 
 
 def test_answer_to_head_has_a_length_and_no_body() -> None:
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await exchange.begin(200, [(b"Content-Length", b"5")])
         await exchange.send(b"hello")
         await exchange.finish()
@@ -167,7 +167,7 @@ def test_httpx_asks_many_things_at_a_time() -> None:
 def test_head_of_an_answer_is_sent_before_its_body_is_known() -> None:
     has_head = asyncio.Event()
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await exchange.begin(200, [])
         await asyncio.wait_for(has_head.wait(), WAIT_S)
         await exchange.send(b"late")
@@ -187,7 +187,7 @@ def test_head_of_an_answer_is_sent_before_its_body_is_known() -> None:
 def test_answer_that_ends_at_once_ends_with_its_head(is_grpc: bool) -> None:
     headers = [(b"grpc-status", b"5")] if is_grpc else []
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await exchange.begin(200, headers)
         if is_grpc:
             await asyncio.sleep(0.01)
@@ -202,7 +202,7 @@ def test_answer_that_ends_at_once_ends_with_its_head(is_grpc: bool) -> None:
 
 
 def test_trailers_follow_the_body() -> None:
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await exchange.begin(200, [])
         await exchange.send(b"body")
         await exchange.finish([(b"Grpc-Status", b"0")])
@@ -218,7 +218,7 @@ def test_trailers_follow_the_body() -> None:
 def test_trailers_of_a_request_are_known_after_its_end() -> None:
     seen: list[Any] = []
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         while await exchange.request.body.read():
             pass
         seen.extend(exchange.request.body.trailers)
@@ -237,7 +237,7 @@ def test_trailers_of_a_request_are_known_after_its_end() -> None:
 
 
 def test_client_that_waits_is_told_once_to_go_on() -> None:
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         assert exchange.request.expects_continue
         await exchange.proceed()
         await exchange.proceed()
@@ -256,7 +256,7 @@ def test_client_that_waits_is_told_once_to_go_on() -> None:
 
 
 def test_connection_cannot_be_taken_over() -> None:
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         with pytest.raises(BadMessage):
             exchange.take_over()
         await echo(exchange)
@@ -268,7 +268,7 @@ def test_connection_cannot_be_taken_over() -> None:
 
 
 def test_request_that_is_answered_early_is_told_to_stop() -> None:
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await exchange.begin(413, [])
         await exchange.finish()
 
@@ -286,7 +286,7 @@ def test_request_that_is_answered_early_is_told_to_stop() -> None:
 def test_answer_that_is_not_whole_is_cut_and_others_go_on(how: str) -> None:
     told: list[Exception] = []
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         if exchange.request.target != "/bad":
             return await echo(exchange)
         await exchange.begin(200, [(b"content-length", b"10")])
@@ -312,7 +312,7 @@ def test_answer_that_is_not_whole_is_cut_and_others_go_on(how: str) -> None:
 
 
 def test_fault_of_a_body_is_answered_when_the_handler_leaves_it() -> None:
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         raise BadMessage(422, "no")
 
     async def talk(client: RawClient) -> None:
@@ -324,7 +324,7 @@ def test_fault_of_a_body_is_answered_when_the_handler_leaves_it() -> None:
 def test_reset_by_the_client_ends_the_handler() -> None:
     ended = asyncio.Event()
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         try:
             await asyncio.sleep(WAIT_S)
         finally:
@@ -343,7 +343,7 @@ def test_reset_by_the_client_ends_the_handler() -> None:
 def test_end_of_the_connection_ends_its_handlers() -> None:
     ended, begun = asyncio.Event(), asyncio.Event()
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         begun.set()
         try:
             await asyncio.sleep(WAIT_S)
@@ -362,7 +362,7 @@ def test_end_of_the_connection_ends_its_handlers() -> None:
 def test_body_that_stops_coming_fails_and_the_stream_is_reset() -> None:
     caught = []
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         try:
             while await exchange.request.body.read():
                 pass
@@ -381,7 +381,7 @@ def test_body_that_stops_coming_fails_and_the_stream_is_reset() -> None:
 
 
 def test_handler_may_take_longer_than_a_connection_may_idle() -> None:
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await asyncio.sleep(2.5)  # limits of a connection are looked at once a second
         await echo(exchange)
 
@@ -402,7 +402,7 @@ def test_streams_share_the_window_of_a_slow_connection() -> None:
     """The client opens the connection's window by little; each answer must get its part."""
     chunk = b"x" * 20_000
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await exchange.begin(200, [])
         for _ in range(10):
             await exchange.send(chunk)
@@ -428,7 +428,7 @@ def test_streams_share_the_window_of_a_slow_connection() -> None:
 def test_client_that_says_goodbye_still_gets_its_answers() -> None:
     may_answer = asyncio.Event()
 
-    async def answer(exchange: Exchange) -> None:
+    async def answer(exchange: HttpExchange) -> None:
         await asyncio.wait_for(may_answer.wait(), WAIT_S)
         await echo(exchange)
 

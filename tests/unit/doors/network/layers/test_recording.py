@@ -11,10 +11,16 @@ from typing import Any
 import pytest
 
 from paddock.doors.network.bodies.capture import MAX_ANSWER, MAX_KEPT
-from paddock.doors.network.exchange import BufferedBody, Headers, Request
+from paddock.doors.network.exchange import BufferedBody, Headers, HttpRequest
 from paddock.doors.network.model_actions import as_model_action
 from paddock.doors.network.origin import Origin
-from paddock.doors.network.request import MAX_LONG, MAX_MODEL_BODY, MAX_READ_BODY, Proposal, propose
+from paddock.doors.network.request import (
+    MAX_LONG,
+    MAX_MODEL_BODY,
+    MAX_READ_BODY,
+    RequestProposal,
+    propose,
+)
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.journal.conversations import conversation_of, request_of
@@ -179,10 +185,10 @@ def test_a_body_that_is_streamed_is_kept_in_part_with_its_digest(tmp_path: Path)
 # ---- requests to models --------------------------------------------------------------------------
 
 
-def request(path: str, body: Any, headers: Headers | None = None) -> Request:
+def request(path: str, body: Any, headers: Headers | None = None) -> HttpRequest:
     raw = body if isinstance(body, bytes) else json.dumps(body).encode()
     fields = [*JSON, *(headers or [])]
-    return Request("POST", "https", "api.openai.com", path, fields, "1.1", BufferedBody([raw]))
+    return HttpRequest("POST", "https", "api.openai.com", path, fields, "1.1", BufferedBody([raw]))
 
 
 async def asked(gate: Gate, path: str, body: Any, headers: Headers | None = None) -> Action:
@@ -309,7 +315,7 @@ def test_a_conversation_with_images_is_read_though_it_is_long(tmp_path: Path) ->
     assert request_of(log, log.whole_step(step).arguments) == body
 
 
-def long_proposal(path: str, size: int) -> Proposal:
+def long_proposal(path: str, size: int) -> RequestProposal:
     raw = b'{"messages":["' + b"x" * (size - 17) + b'"]}'
     return asyncio.run(propose(request(path, raw), ORIGIN))
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from cases import for_each
 from paddock.doors.network.exchange import BadMessage
 from paddock.doors.network.secrets.scrubber import (
-    Decoder,
+    ContentDecoder,
     Scrubber,
     ask_for_plain,
     decoder_for,
@@ -285,7 +285,7 @@ def bare(data: bytes) -> bytes:
     return packer.compress(data) + packer.flush()
 
 
-def decoded(decoder: Decoder | None, data: bytes, size: int) -> bytes:
+def decoded(decoder: ContentDecoder | None, data: bytes, size: int) -> bytes:
     assert decoder is not None
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     out = b"".join(part for piece in pieces for part in decoder.feed(piece))

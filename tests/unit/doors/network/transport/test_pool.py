@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from paddock.doors.network.exchange import Request
+from paddock.doors.network.exchange import HttpRequest
 from paddock.doors.network.tls.authority import Authority
 from paddock.doors.network.transport.dial import Dialer
-from paddock.doors.network.transport.pool import ConnectionPool, Endpoint, ServerConnection
+from paddock.doors.network.transport.pool import ConnectionPool, ServerConnection, ServerEndpoint
 from paddock.policy.network import network_of
 from polling import is_readable
 from unit.doors.network.doorway import HOST, Server, listening, origin
 
-PLAIN = Endpoint("http", HOST, 80)
-SECURE = Endpoint("https", HOST, 443, is_h2=True)
+PLAIN = ServerEndpoint("http", HOST, 80)
+SECURE = ServerEndpoint("https", HOST, 443, is_h2=True)
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,12 @@ async def _pool(place: str, ca: str | None = None) -> AsyncIterator[ConnectionPo
         await asyncio.sleep(0)
 
 
-async def _used(pool: ConnectionPool, place: Endpoint = PLAIN, **how: bool) -> ServerConnection:
+async def _used(
+    pool: ConnectionPool, place: ServerEndpoint = PLAIN, **how: bool
+) -> ServerConnection:
     """A connection that a request was sent on, and that is given back."""
     line = await pool.take(place, **how)
-    request = Request("GET", place.scheme, HOST, "/", [], "1.1")
+    request = HttpRequest("GET", place.scheme, HOST, "/", [], "1.1")
     response = await line.client.send(request, [(b"Host", HOST.encode())])
     while await response.body.read():
         pass
