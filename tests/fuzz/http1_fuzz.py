@@ -19,11 +19,12 @@ if __name__ == "__main__":
 
 import h11
 
-from paddock.doors.network import http1
-from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import Exchange, Request
-from paddock.doors.network.http1_client import Http1Upstream
-from paddock.doors.network.http1_messages import end_to_end
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Client
+from paddock.doors.network.http1.messages import end_to_end
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 SECOND = b"GET /second HTTP/1.1\r\nHost: example.com\r\n\r\n"
@@ -181,7 +182,7 @@ async def _forward_one(request: Request) -> Forwarded:
 
     sent = Request(request.method, "http", "example.com", request.target, [], "1.1", Copied())
     near, far = socket.socketpair()
-    upstream, server = Http1Upstream(Conn(near)), Conn(far)
+    upstream, server = Http1Client(Conn(near)), Conn(far)
     serving = asyncio.create_task(_serve_strictly(server))
     try:
         response = await upstream.send(sent, end_to_end(request.headers))
@@ -237,7 +238,7 @@ def read_strictly(wire: bytes) -> tuple[str, str, bytes]:
 async def relay_answer(raw: bytes) -> tuple[int, bytes, bytes] | None:
     """Status and body as we read them, and the bytes that a client gets; None if refused."""
     near, far = socket.socketpair()
-    upstream, server = Http1Upstream(Conn(near)), Conn(far)
+    upstream, server = Http1Client(Conn(near)), Conn(far)
     decided: list[tuple[int, bytes]] = []
 
     async def handler(exchange: Exchange) -> None:

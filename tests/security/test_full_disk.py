@@ -149,8 +149,10 @@ from paddock.journal.errors import JournalFull
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.journal.integrity.verify import verify
-from paddock.journal.writer import Journal, Rhythm
-from paddock.model.events import Marked, Opened
+from paddock.journal.writer import Journal
+from paddock.journal.writer import Rhythm
+from paddock.model.events import Marked
+from paddock.model.events import Opened
 
 key = SigningKey.open(home / "keys")
 
@@ -203,7 +205,9 @@ def test_a_store_of_approvals_without_room_says_so(place: Path) -> None:
 import pytest
 from paddock.gate.drafts import Drafts
 from paddock.gate.store import GateStore
-from paddock.model.action import Action, Effect, Kind
+from paddock.model.action import Action
+from paddock.model.action import Effect
+from paddock.model.action import Kind
 from paddock.model.errors import OutOfSpace
 
 drafts = Drafts(GateStore(home / "gate.sqlite"))

@@ -19,9 +19,8 @@ import pytest
 
 from cases import for_each
 from paddock import inside
-from paddock.doors.network import inside_envs
-from paddock.doors.network.conn import Conn
-from paddock.doors.network.inside_calls import (
+from paddock.doors.network.inside_api import environment as inside_envs
+from paddock.doors.network.inside_api.calls import (
     MAX_A_MINUTE,
     MAX_A_RUN,
     MAX_RUN_BYTES,
@@ -29,9 +28,10 @@ from paddock.doors.network.inside_calls import (
     InsideCalls,
     Unwanted,
 )
-from paddock.doors.network.inside_envs import faketime_envs, seed_envs
-from paddock.doors.network.inside_state import InsideState
-from paddock.doors.network.trust import TrustPaths, inside_files
+from paddock.doors.network.inside_api.environment import faketime_envs, seed_envs
+from paddock.doors.network.inside_api.state import InsideState
+from paddock.doors.network.tls.sandbox_trust import TrustPaths, inside_files
+from paddock.doors.network.transport.conn import Conn
 from paddock.journal.errors import JournalBroken
 from paddock.model.events import AnyEvent, Marked, MemoryChanged, PromptReported, ReportsDropped
 

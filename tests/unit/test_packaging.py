@@ -22,7 +22,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 # Which extras the modules below a path may import from. All others import the core's packages.
 EXTRAS_OF = {
     "demo/files": "demo",
-    "doors/network/secret_sources.py": "keyring",
+    "doors/network/secrets/sources.py": "keyring",
     "fence/guest/kernel": "code",
     "world": "world",
     "paddock_services": "world",

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from paddock.doors.network.inside_envs import seed_envs
+from paddock.doors.network.inside_api.environment import seed_envs
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Configured, MountRecorded
 from paddock.run.order import policy_source

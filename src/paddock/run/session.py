@@ -55,7 +55,7 @@ from paddock.run.state_recorder import StateRecorder
 from paddock.run.surroundings import Surroundings, find, told_again
 
 if TYPE_CHECKING:
-    from paddock.doors.network.inside_state import InsideState
+    from paddock.doors.network.inside_api.state import InsideState
     from paddock.gate.gate import Gate
     from paddock.run.replay.session import Divergence
 
@@ -70,7 +70,7 @@ _READ_ALONG = {"PYTHONUNBUFFERED": "1"}
 # What the first step needs.
 _SOON = (
     "paddock.doors.machine.network.inside_door",
-    "paddock.doors.network.trust",
+    "paddock.doors.network.tls.sandbox_trust",
     "paddock.run.files",
     "paddock.state.trees.recorder",
 )

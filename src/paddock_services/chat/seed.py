@@ -77,12 +77,12 @@ class Seeder:
         name = str(data.get("username") or data.get("name") or email.partition("@")[0] or id)
         real_name = str(data.get("real_name") or data.get("name") or name)
         is_admin = bool(data.get("is_admin"))
-        profile = {"real_name": real_name, "display_name": name, "email": email}
-        profile |= {"title": str(data.get("title") or ""), **dict(data.get("profile") or {})}
+        title = str(data.get("title") or "")
+        profile = {"real_name": real_name, "display_name": name, "email": email, "title": title}
         user = {
             "id": id, "team_id": self._team, "name": name,
             "deleted": data.get("is_active") is False, "real_name": real_name,
-            "tz": str(data.get("tz") or "Etc/UTC"), "profile": profile,
+            "tz": "Etc/UTC", "profile": profile,
             "is_admin": is_admin, "is_owner": is_admin, "is_bot": bool(data.get("is_bot")),
             "is_app_user": False, "updated": int(self._workspace.context.now()), "email": email,
         }  # fmt: skip
@@ -107,9 +107,7 @@ class Seeder:
             members=members,
         )
         for field in ("topic", "purpose"):
-            value = data.get(field)
-            text = value.get("value") if isinstance(value, Mapping) else value
-            channel[field]["value"] = str(text or "")
+            channel[field]["value"] = str(data.get(field) or "")
         self._store.put(CHANNELS, id, channel)
         return id
 
@@ -164,5 +162,4 @@ def _time(message: Mapping[str, Any]) -> float:
 
 
 def _domain(name: str) -> str:
-    letters = "".join(letter if letter.isalnum() else "-" for letter in name.lower())
-    return letters.strip("-") or "example"
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "example"

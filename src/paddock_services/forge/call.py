@@ -44,9 +44,12 @@ class GithubCall:
     @property
     def login(self) -> str:
         """Return who is logged in. Raises GithubError where nobody is."""
+        self.require_login()
+        return str(self.user)
+
+    def require_login(self) -> None:
         if self.user is None:
             raise GithubError(401, "Requires authentication")
-        return self.user
 
     def repo(self) -> Repo:
         """Return the repository of the path. One that the caller must not see is not found."""
@@ -58,7 +61,7 @@ class GithubCall:
     def writable_repo(self) -> Repo:
         """Return the repository of the path to somebody who is logged in."""
         repo = self.repo()
-        assert self.login
+        self.require_login()
         if repo.record.get("archived"):
             raise GithubError(403, "Repository was archived so is read-only.")
         return repo
@@ -82,8 +85,6 @@ Routes = Mapping[str, Handler]  # by method and path
 def text_field(fields: Mapping[str, Any], name: str, resource: str) -> str | None:
     """Return a text of a body, or None where there is none. Raises GithubError."""
     value = fields.get(name)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
     if value is not None and not isinstance(value, str):
         raise invalid(resource, name)
     return value

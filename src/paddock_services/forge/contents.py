@@ -35,7 +35,7 @@ def get_contents(call: GithubCall) -> Reply:
     path = call.params.get("path", "").strip("/")
     if path in checkout.files:
         return _reply_with_file(call, checkout, path)
-    entries = _list_directory(call, checkout, path)
+    entries = _list_directory(checkout, path)
     if not entries and path:
         raise not_found()
     return Reply(entries)
@@ -61,7 +61,7 @@ def put_file(call: GithubCall) -> Reply:
         raise GithubError(422, "path is a file or folder that is there already")
     checkout.files[path] = repo.git.write_blob(data)
     commit = _commit(call, checkout, call.body)
-    entry = _show_entry(call, checkout, path, "file", checkout.files[path])
+    entry = _show_entry(checkout, path, "file", checkout.files[path])
     return Reply({"content": entry, "commit": commit}, 201 if is_new else 200)
 
 
@@ -132,12 +132,12 @@ def _reply_with_file(call: GithubCall, checkout: Checkout, path: str) -> Reply:
     data = checkout.repo.git.read_blob(sha) or b""
     if "raw" in call.headers.get("accept", ""):
         return Reply(data, headers={"content-type": _RAW})
-    entry = _show_entry(call, checkout, path, "file", sha)
+    entry = _show_entry(checkout, path, "file", sha)
     content = base64.encodebytes(data).decode()
     return Reply({**entry, "content": content, "encoding": "base64"})
 
 
-def _list_directory(call: GithubCall, checkout: Checkout, path: str) -> list[Record]:
+def _list_directory(checkout: Checkout, path: str) -> list[Record]:
     trees = tree_names(checkout.files)
     prefix = f"{path}/" if path else ""
     entries: dict[str, Record] = {}
@@ -149,17 +149,14 @@ def _list_directory(call: GithubCall, checkout: Checkout, path: str) -> list[Rec
             continue
         full = prefix + name
         kind, sha = ("dir", trees[full]) if slash else ("file", checkout.files[file])
-        entries[name] = _show_entry(call, checkout, full, kind, sha)
+        entries[name] = _show_entry(checkout, full, kind, sha)
     return list(entries.values())
 
 
-def _show_entry(call: GithubCall, checkout: Checkout, path: str, kind: str, sha: str) -> Record:
+def _show_entry(checkout: Checkout, path: str, kind: str, sha: str) -> Record:
     repo, is_file = checkout.repo, kind == "file"
     ref, quoted = quote(checkout.ref), quote(path)
     object_kind = "blob" if is_file else "tree"
-    url = f"{repo.url}/contents/{quoted}?ref={ref}"
-    html = f"{repo.page}/{object_kind}/{ref}/{quoted}"
-    git = f"{repo.url}/git/{object_kind}s/{sha}"
     raw = f"https://raw.githubusercontent.com/{repo.full_name}/{ref}/{quoted}"
     return {
         "type": kind,
@@ -167,11 +164,10 @@ def _show_entry(call: GithubCall, checkout: Checkout, path: str, kind: str, sha:
         "path": path,
         "sha": sha,
         "size": repo.git.blob_size(sha) if is_file else 0,
-        "url": url,
-        "html_url": html,
-        "git_url": git,
+        "url": f"{repo.url}/contents/{quoted}?ref={ref}",
+        "html_url": f"{repo.page}/{object_kind}/{ref}/{quoted}",
+        "git_url": f"{repo.url}/git/{object_kind}s/{sha}",
         "download_url": raw if is_file else None,
-        "_links": {"self": url, "git": git, "html": html},
     }
 
 

@@ -53,7 +53,7 @@ def get_repo(call: GithubCall) -> Reply:
 def edit_repo(call: GithubCall) -> Reply:
     """Change a repository. An archived one can be changed, or it would stay archived for ever."""
     repo, body = call.repo(), call.body
-    assert call.login
+    call.require_login()
     branch = text_field(body, "default_branch", "Repository")
     if branch:
         if repo.git.branch(branch) is None:
@@ -71,7 +71,7 @@ def edit_repo(call: GithubCall) -> Reply:
 
 def delete_repo(call: GithubCall) -> Reply:
     repo = call.repo()
-    assert call.login
+    call.require_login()
     call.hub.tick()
     for kind in _RECORDS:
         for id in call.store.ids(kind):

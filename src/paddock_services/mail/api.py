@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+import uuid
 from typing import Any
 
 from paddock.world.kit import (
@@ -99,7 +99,7 @@ class MailApi(Api):
         return {
             "To": ", ".join(message.to),
             "SubmittedAt": stored["at"],
-            "MessageID": _uuid(stored["id"]),
+            "MessageID": str(uuid.uuid5(uuid.NAMESPACE_URL, stored["id"])),
             "ErrorCode": 0,
             "Message": "OK",
         }
@@ -164,8 +164,3 @@ def _postmark_body(call: Call) -> Any:
         return call.json()
     except MalformedRequest:
         raise PostmarkError(402, "Invalid JSON") from None
-
-
-def _uuid(text: str) -> str:
-    digits = hashlib.sha256(text.encode()).hexdigest()
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:32]}"

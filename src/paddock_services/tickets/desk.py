@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Literal, get_args
 
 from paddock.world.context import Context
 from paddock.world.kit import ApiError, iso_timestamp
@@ -13,9 +13,12 @@ Document = dict[str, Any]
 USERS, TICKETS, COMMENTS, AUDITS = "users", "tickets", "comments", "audits"
 CLOSURES = "closures"  # digests of tickets at the time when they were closed
 DELETED = "deleted_tickets"
-STATUSES = ("new", "open", "pending", "hold", "solved", "closed")  # in the order of search
-PRIORITIES = ("low", "normal", "high", "urgent")
-TYPES = ("problem", "incident", "question", "task")
+Status = Literal["new", "open", "pending", "hold", "solved", "closed"]
+Priority = Literal["low", "normal", "high", "urgent"]
+TicketType = Literal["problem", "incident", "question", "task"]
+STATUSES: tuple[str, ...] = get_args(Status)  # in the order of search
+PRIORITIES: tuple[str, ...] = get_args(Priority)
+TYPES: tuple[str, ...] = get_args(TicketType)
 ROLES = ("end-user", "agent", "admin")
 MAX_SEARCHED = 4000
 _FIRST_ID = 360_000_000_000  # of everything but tickets, so that no id is taken for another

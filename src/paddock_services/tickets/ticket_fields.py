@@ -8,7 +8,15 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from paddock_services.tickets.desk import USERS, Desk, Document, invalid
+from paddock_services.tickets.desk import (
+    USERS,
+    Desk,
+    Document,
+    Priority,
+    Status,
+    TicketType,
+    invalid,
+)
 
 _Text = Annotated[str, Meta(max_length=255)]
 _Id = Annotated[int, Meta(gt=0, lt=1 << 60)]  # may come as text
@@ -22,9 +30,9 @@ class _CustomField(msgspec.Struct):
 
 
 class _Fields(msgspec.Struct):
-    status: Literal["new", "open", "pending", "hold", "solved", "closed"] | UnsetType = UNSET
-    priority: Literal["low", "normal", "high", "urgent", ""] | UnsetType | None = UNSET
-    type: Literal["problem", "incident", "question", "task", ""] | UnsetType | None = UNSET
+    status: Status | UnsetType = UNSET
+    priority: Priority | Literal[""] | UnsetType | None = UNSET
+    type: TicketType | Literal[""] | UnsetType | None = UNSET
     subject: _Text | UnsetType | None = UNSET
     custom_fields: Annotated[list[_CustomField], Meta(max_length=1000)] | UnsetType = UNSET
     external_id: _Text | UnsetType | None = UNSET

@@ -8,12 +8,6 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from unit.doors.network.model_wire.streams import (
-    TWO,
-    chat_stream,
-    messages_stream,
-    responses_stream,
-)
 
 from clients.network.conftest import MakeBox, MakeSite
 from clients.network.crossings import crossings, requests
@@ -24,6 +18,12 @@ from paddock import Sandbox
 from paddock.gate.approvals import Approvals
 from paddock.gate.run_gate import gate_store
 from paddock.state.home import Home
+from unit.llm.streams import (
+    TWO,
+    chat_stream,
+    messages_stream,
+    responses_stream,
+)
 
 Serve = Callable[..., tuple[Sandbox, Site]]
 REFUSAL = "[paddock] The call of delete_user was refused: Users are never deleted."

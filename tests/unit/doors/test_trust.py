@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from paddock import Sandbox
-from paddock.doors.network.secret_sources import load as load_secret
+from paddock.doors.network.secrets.sources import load as load_secret
 from paddock.doors.terms import load_file, policy_of, terms_of
 from paddock.doors.tool_run import open_run
 from paddock.doors.trust import Trust, TrustRequest, check_trust, requests_of

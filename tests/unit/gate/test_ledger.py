@@ -37,7 +37,8 @@ import asyncio, sys, time
 from pathlib import Path
 from paddock.gate.executors import Done
 from paddock.journal.integrity.keys import SigningKey
-from paddock.model.action import Action, Kind
+from paddock.model.action import Action
+from paddock.model.action import Kind
 from unit.gate.gates import make_gate
 
 home, name, text, how = Path(sys.argv[1]), sys.argv[3], sys.argv[4], sys.argv[5]

@@ -23,8 +23,11 @@ WRITER = """
 import os, sys
 from pathlib import Path
 from paddock.journal.integrity.keys import SigningKey
-from paddock.journal.writer import Entry, Journal, Rhythm
-from paddock.model.events import Marked, Opened
+from paddock.journal.writer import Entry
+from paddock.journal.writer import Journal
+from paddock.journal.writer import Rhythm
+from paddock.model.events import Marked
+from paddock.model.events import Opened
 key = SigningKey.open(Path(sys.argv[1]))
 rhythm = Rhythm(head_records=20, segment_bytes=20_000)
 for line in sys.stdin:

@@ -26,7 +26,8 @@ from pathlib import Path
 from paddock.journal.errors import JournalBroken
 from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Journal
-from paddock.model.events import Marked, Opened
+from paddock.model.events import Marked
+from paddock.model.events import Opened
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 key = SigningKey.open(Path(sys.argv[2]))
 journal = Journal.create(Path(sys.argv[1]), opened=Opened("r", "a"), key=key)

@@ -24,7 +24,8 @@ from paddock.state.home import Home, Record, abandoned, claim, held, new_id, rem
 _HOLDER = """
 import sys
 from pathlib import Path
-from paddock.state.home import Home, claim
+from paddock.state.home import Home
+from paddock.state.home import claim
 claim(Home(Path(sys.argv[1])), sys.argv[2])
 print("claimed", flush=True)
 sys.stdin.read()

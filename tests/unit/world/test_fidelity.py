@@ -224,7 +224,7 @@ def test_ids_are_learned_from_answers_and_used_in_later_requests() -> None:
     names.learn("/v1/customers", {"id": "cus_Real0001", "n": 5}, {"id": "cus_Mine0001", "n": 6})
     sent = {"customer": "cus_Real0001", "n": 5}
     asked = one("POST", "/v1/customers/cus_Real0001/x.json", sent)
-    renamed = names.renamed(replace(asked, query="customer=cus_Real0001&limit=5"))
+    renamed = names.translate(replace(asked, query="customer=cus_Real0001&limit=5"))
     assert renamed.path == "/v1/customers/cus_Mine0001/x.json"
     assert renamed.query == "customer=cus_Mine0001&limit=5"
     assert json.loads(renamed.body) == {"customer": "cus_Mine0001", "n": 5}
@@ -235,7 +235,7 @@ def test_numbers_that_are_ids_are_kept_apart_by_kind() -> None:
     names.learn("/tickets", {"data": [{"id": 7, "user": {"id": 7}, "group_id": 7}]},
                 {"data": [{"id": 70, "user": {"id": 71}, "group_id": 72}]})  # fmt: skip
     asked = one("POST", "/tickets/7/users/7", {"ticket_id": 7, "user_id": 7, "size": 7})
-    renamed = names.renamed(replace(asked, query="group_id=7&page=7"))
+    renamed = names.translate(replace(asked, query="group_id=7&page=7"))
     assert renamed.path == "/tickets/70/users/71"
     assert renamed.query == "group_id=72&page=7"
     assert json.loads(renamed.body) == {"ticket_id": 70, "user_id": 71, "size": 7}

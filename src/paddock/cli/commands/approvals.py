@@ -211,11 +211,11 @@ def _rebuilt(action: Action, arguments: Mapping[str, Any], policy: Policy | None
     if action.kind is not Kind.HTTP:
         check_editable(action)
         return replace(action, arguments=arguments)
-    from paddock.doors.network.requests import rebuilt, recorded_proposal
+    from paddock.doors.network.request import rebuild_action, recorded_proposal
 
     network = None if policy is None else policy.network
     proposal = recorded_proposal(action, () if network is None else network.graphql)
-    return rebuilt(proposal, action, arguments)
+    return rebuild_action(proposal, action, arguments)
 
 
 def _stats(options: argparse.Namespace) -> int:

@@ -119,7 +119,13 @@ def _send_call(drafts: Drafts, draft: Draft, options: argparse.Namespace, by: st
 
 
 def _send_request(drafts: Drafts, draft: Draft, policy: Policy, by: str) -> Sent:
-    from paddock.doors.network.sending import for_real, load_secrets, read_request, remake, sending
+    from paddock.doors.network.drafts.delivery import (
+        for_real,
+        load_secrets,
+        open_delivery,
+        read_request,
+        remake,
+    )
 
     home, policy = Home.find(), for_real(policy)
     kept = read_request(draft, drafts, home, policy)
@@ -129,7 +135,7 @@ def _send_request(drafts: Drafts, draft: Draft, policy: Policy, by: str) -> Sent
         with _gate(draft, policy, keeper.masker_values()) as gate:
 
             async def carry_out() -> Receipt:
-                with sending(remade, gate, keeper) as live:
+                with open_delivery(remade, gate, keeper) as live:
                     return await send(drafts, draft.draft_id, gate, live, by,
                                       action=remade.action, rebuild=remade.rebuild)  # fmt: skip
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
-from paddock.doors.network.measures import SPELLING, stable_place
-from paddock.doors.network.stable_digests import STABLE
+from paddock.doors.network.bodies.digests import SPELLING, stable_place
+from paddock.doors.network.bodies.stable_digests import STABLE
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.bindings import Bindings, Id
 from paddock.run.matching.recorded_step import ABSENT, ActionView, Difference

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.doors.network.stable_digests import STABLE
+from paddock.doors.network.bodies.stable_digests import STABLE
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind
 from paddock.run.matching.recorded_step import ActionView, RecordedStep

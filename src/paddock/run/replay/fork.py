@@ -21,7 +21,7 @@ from msgspec.structs import replace as with_changes
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.sources import BoxSources, HostSecrets
-from paddock.doors.network.inside_state import InsideState
+from paddock.doors.network.inside_api.state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
 from paddock.fence.offload import offload
 from paddock.fence.processes.quiescence import concurrency, wait_until_quiescent

@@ -14,8 +14,8 @@ from msgspec.structs import replace as with_changes
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.sources import BoxSources, NoWorld, PlaceholderSecrets
-from paddock.doors.network.inside_envs import faketime_envs
-from paddock.doors.network.inside_state import InsideState
+from paddock.doors.network.inside_api.environment import faketime_envs
+from paddock.doors.network.inside_api.state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
 from paddock.gate.run_keys import run_key
 from paddock.gate.signed_journals import check_trusted

@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.pacing import Pacer
-from paddock.doors.network.requests import SENT
+from paddock.doors.network.layers.pacer import Pacer
+from paddock.doors.network.request import SENT
 from paddock.gate.ledger import PastAction
 from paddock.gate.recorded_answers import EditedStep, RecordedOutcome, ReplayDiverged
 from paddock.gate.run_keys import run_key

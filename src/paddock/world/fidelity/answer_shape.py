@@ -1,4 +1,4 @@
-"""The shape of JSON answers: which fields, of which types, in which answers."""
+"""The shape of JSON answers: their fields, with types and typical values."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from paddock.world.overlay.paths import is_id
 
 _MAX_FIELDS = 20_000
 _MAX_DEPTH = 30
-_MAX_WORDS = 12
+_MAX_VALUES = 12
 
 
 class ShapeField(msgspec.Struct):
-    """One place in the answers of an endpoint."""
+    """One field in the answers of an endpoint."""
 
     types: set[str] = set()
-    words: set[str] = set()  # its values, while they are single words
-    is_free: bool = False  # it has other texts, or too many
-    answers: int = 0  # that have it
+    values: set[str] = set()  # as long as they look like those of an enumeration
+    is_free_text: bool = False
+    answers: int = 0  # number of answers that have the field
 
 
 class AnswerShape(msgspec.Struct):
-    """Of some answers to the same kind of request."""
+    """The shape of several answers of one endpoint."""
 
-    fields: dict[str, ShapeField] = {}
+    fields: dict[str, ShapeField] = {}  # by path, such as `.data[].id`
     answers: int = 0
 
     @classmethod
@@ -36,61 +36,63 @@ class AnswerShape(msgspec.Struct):
             shape.answers += 1
             seen: set[str] = set()
             shape._add("", value, seen, 0)
-            for place in seen:
-                shape.fields[place].answers += 1
+            for path in seen:
+                shape.fields[path].answers += 1
         return shape
 
-    def is_always(self, place: str) -> bool:
-        """Whether each answer has it."""
-        found = self.fields.get(place)
-        return found is not None and found.answers == self.answers
+    def is_in_all(self, path: str) -> bool:
+        """Return whether each answer has the field."""
+        field = self.fields.get(path)
+        return field is not None and field.answers == self.answers
 
-    def _add(self, place: str, value: Any, seen: set[str], depth: int) -> None:
-        if place not in self.fields and len(self.fields) >= _MAX_FIELDS:
+    def _add(self, path: str, value: Any, seen: set[str], depth: int) -> None:
+        if path not in self.fields and len(self.fields) >= _MAX_FIELDS:
             return
-        one = self.fields.setdefault(place, ShapeField())
-        seen.add(place)
-        one.types.add(type_of(value))
+        field = self.fields.setdefault(path, ShapeField())
+        seen.add(path)
+        field.types.add(type_name(value))
         if isinstance(value, str):
-            _note(one, value)
+            _add_value(field, value)
         if depth < _MAX_DEPTH:
-            for name, inner in _inside(value):
-                self._add(f"{place}{name}", inner, seen, depth + 1)
+            for name, inner in _parts(value):
+                self._add(f"{path}{name}", inner, seen, depth + 1)
 
 
-def type_of(value: Any) -> str:
-    """As JSON calls it."""
+def type_name(value: Any) -> str:
+    """Return the JSON type of a value."""
     names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list"}
     return "null" if value is None else names.get(type(value), "object")
 
 
-def title(place: str) -> str:
-    """For people: `address.city`, `data[].id`."""
-    return place.removeprefix(".") or "the whole"
+def title(path: str) -> str:
+    """Return a path for people: `address.city`, `data[].id`."""
+    return path.removeprefix(".") or "the whole"
 
 
-def above(place: str) -> str | None:
-    """The place that this one is in."""
-    if place.endswith("[]"):
-        return place[:-2]
-    return place.rpartition(".")[0] if place else None
+def parent_path(path: str) -> str | None:
+    """Return the path of the object or list that a field is in."""
+    if path.endswith("[]"):
+        return path[:-2]
+    return path.rpartition(".")[0] if path else None
 
 
-def _inside(value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        return [("." + ("{id}" if is_id(str(name)) else str(name)), one)
-                for name, one in value.items()]  # fmt: skip
-    return [("[]", one) for one in value] if isinstance(value, list) else []
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    if isinstance(value, list):
+        return [("[]", item) for item in value]
+    if not isinstance(value, Mapping):
+        return []
+    names = ["{id}" if is_id(str(name)) else str(name) for name in value]
+    return [(f".{name}", inner) for name, inner in zip(names, value.values(), strict=True)]
 
 
-def _note(one: ShapeField, value: str) -> None:
-    if one.is_free:
+def _add_value(field: ShapeField, value: str) -> None:
+    if field.is_free_text:
         return
-    one.words.add(value)
-    if not is_word(value) or len(one.words) > _MAX_WORDS:
-        one.is_free, one.words = True, set()
+    field.values.add(value)
+    if not is_enum_value(value) or len(field.values) > _MAX_VALUES:
+        field.is_free_text, field.values = True, set()
 
 
-def is_word(value: str) -> bool:
-    """Like the values of an enumeration: `open`, `in_progress`, `USD`."""
+def is_enum_value(value: str) -> bool:
+    """Return whether a text looks like a value of an enumeration: `open`, `in_progress`, `USD`."""
     return 0 < len(value) <= 40 and value.replace("_", "").replace("-", "").isalpha()

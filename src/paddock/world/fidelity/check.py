@@ -1,10 +1,11 @@
-"""Asks a fresh stand-in what was asked of the real host, in the same order, and compares."""
+"""Recorded requests sent to a fresh stand-in, in the same order, and the answers compared."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import http.client
+import socket
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +25,7 @@ from paddock.world.fidelity.compare import (
     DifferenceKind,
     compare,
 )
-from paddock.world.fidelity.exchanges import Exchange, value_of
+from paddock.world.fidelity.exchanges import Exchange, json_value
 from paddock.world.fidelity.id_map import IdMap
 from paddock.world.fidelity.report import EndpointScore, Fidelity
 from paddock.world.overlay.bodies import MAX_JSON
@@ -32,41 +33,42 @@ from paddock.world.registry import load_service
 from paddock.world.service import ASGIApp, LocalService, Service, StandInFailed
 from paddock.world.store import Store
 
-# Of the connection, and what an archive has of credentials is blotted out.
+# Headers of the connection, and cookies, which an archive has masked.
 _NOT_SENT = frozenset({b"host", b"content-length", b"transfer-encoding", b"connection", b"te",
                        b"accept-encoding", b"upgrade", b"cookie", b"expect"})  # fmt: skip
-_ANYBODY = (b"authorization", b"Bearer sk_test_paddock")
-_WITHOUT = (401, 403)
+_AUTHORIZATION = (b"authorization", b"Bearer sk_test_paddock")
+_UNAUTHORIZED = (401, 403)
 
 
 class CheckedStandIn(msgspec.Struct, frozen=True):
-    """The stand-in that is looked at."""
+    """The stand-in to check."""
 
     service: str
     options: Mapping[str, Any] = {}
     seed: str | None = None  # a file
-    headers: tuple[tuple[bytes, bytes], ...] = ()  # in place of those of the record
+    headers: tuple[tuple[bytes, bytes], ...] = ()  # replace the recorded ones
 
 
 async def check(
     subject: CheckedStandIn, exchanges: Sequence[Exchange], against: str, directory: Path
 ) -> Fidelity:
-    """The directory is for the stand-in's own files. Raises InvalidInput."""
+    """Check a stand-in; the directory is for its files. Raises InvalidInput."""
     if not exchanges:
         raise InvalidInput("there is nothing to compare with")
-    usual = _usual(exchanges)
+    shapes = _usual_shapes(exchanges)
     compared: dict[str, list[AnswerComparison]] = defaultdict(list)
-    async with _standing(subject, exchanges[0].host, directory) as ask:
-        names = IdMap()
-        for one in exchanges:
-            found = await _compared(one, ask, names, usual[_kind(one)], subject)
-            compared[one.endpoint].append(found)
-    endpoints = tuple(EndpointScore.of(name, found) for name, found in compared.items())
+    async with _started(subject, exchanges[0].host, directory) as stand_in:
+        ids = IdMap()
+        for exchange in exchanges:
+            usual = shapes[_answer_class(exchange)]
+            comparison = await _compare(exchange, stand_in, ids, usual, subject)
+            compared[exchange.endpoint].append(comparison)
+    endpoints = tuple(EndpointScore.of(name, results) for name, results in compared.items())
     return Fidelity(subject.service, against, endpoints)
 
 
-class _Asked:
-    """A stand-in, in process or as a process of its own."""
+class _RunningStandIn:
+    """A stand-in in this process or in a process of its own."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -77,23 +79,26 @@ class _Asked:
         else:
             self._app = service.app()
 
-    async def __call__(self, request: WorldRequest) -> HttpAnswer:
+    async def request(self, request: WorldRequest) -> HttpAnswer:
         if self._app is not None:
-            return await _whole(await call(self._app, request))
+            return await _with_whole_body(await call(self._app, request))
         assert isinstance(self._service, LocalService)
-        connected = await self._service.connect()
-        return await asyncio.to_thread(_over_socket, connected, request)
+        connection = await self._service.connect()
+        return await asyncio.to_thread(_request_over_socket, connection, request)
 
 
 @contextlib.asynccontextmanager
-async def _standing(subject: CheckedStandIn, host: str, directory: Path) -> AsyncIterator[_Asked]:
+async def _started(
+    subject: CheckedStandIn, host: str, directory: Path
+) -> AsyncIterator[_RunningStandIn]:
     if subject.service == "draft":
         raise InvalidInput("a draft reads from the real host: there is nothing to compare")
-    kind = load_service(subject.service)
+    service_class = load_service(subject.service)
     with Store.open(directory / "store.sqlite") as store:
-        context = Context(subject.service, host, 443, store, options=subject.options,
-                          directory=directory)  # fmt: skip
-        service = kind(context)
+        context = Context(
+            subject.service, host, 443, store, options=subject.options, directory=directory
+        )
+        service = service_class(context)
         service.check()
         if subject.seed is not None:
             from paddock.world.seeds import load_seed
@@ -101,67 +106,77 @@ async def _standing(subject: CheckedStandIn, host: str, directory: Path) -> Asyn
             service.seed(load_seed(subject.seed, context, context.project))
         store.seal()
         try:
-            yield _Asked(service)
+            yield _RunningStandIn(service)
         finally:
             await service.close()
 
 
-async def _compared(
-    one: Exchange, ask: _Asked, names: IdMap, usual: AnswerShape, subject: CheckedStandIn
+async def _compare(
+    exchange: Exchange,
+    stand_in: _RunningStandIn,
+    ids: IdMap,
+    usual: AnswerShape,
+    subject: CheckedStandIn,
 ) -> AnswerComparison:
     try:
-        given = await ask(_request(names.renamed(one), subject))
+        answer = await stand_in.request(_request(ids.translate(exchange), subject))
     except (StandInFailed, OSError, http.client.HTTPException) as error:
         failed = AnswerComparison({"status": 0.0})
         failed.differences.append(
             AnswerDifference(DifferenceKind.STATUS, f"the stand-in failed: {error}")
         )
         return failed
-    body = given.body if isinstance(given.body, bytes) else b""
-    real = ComparedAnswer(one.status, one.answer_headers, value_of(one.answer_headers, one.answer))
-    said = ComparedAnswer(given.status, given.headers, value_of(given.headers, body))
-    if real.status // 100 == said.status // 100:
-        names.learn(one.path, real.value, said.value)
-    return compare(real, said, usual, names)
+    body = answer.body if isinstance(answer.body, bytes) else b""
+    value = json_value(exchange.answer_headers, exchange.answer)
+    real = ComparedAnswer(exchange.status, exchange.answer_headers, value)
+    given = ComparedAnswer(answer.status, answer.headers, json_value(answer.headers, body))
+    if real.status // 100 == given.status // 100:
+        ids.learn(exchange.path, real.value, given.value)
+    return compare(real, given, usual, ids)
 
 
-def _request(one: Exchange, subject: CheckedStandIn) -> WorldRequest:
-    named = {name for name, _ in subject.headers}
-    kept = [(n, v) for n, v in one.headers if n not in _NOT_SENT and n not in named]
-    kept += subject.headers
-    if one.status not in _WITHOUT and not any(n == _ANYBODY[0] for n, _ in kept):
-        kept.append(_ANYBODY)
-    return WorldRequest(one.method, one.path, one.query, kept, one.body, host=one.host)
+def _request(exchange: Exchange, subject: CheckedStandIn) -> WorldRequest:
+    left_out = _NOT_SENT | {name for name, _ in subject.headers}
+    headers = [(name, value) for name, value in exchange.headers if name not in left_out]
+    headers += subject.headers
+    is_authorized = any(name == _AUTHORIZATION[0] for name, _ in headers)
+    if exchange.status not in _UNAUTHORIZED and not is_authorized:
+        headers.append(_AUTHORIZATION)
+    return WorldRequest(
+        exchange.method, exchange.path, exchange.query, headers, exchange.body, host=exchange.host
+    )
 
 
-def _usual(exchanges: Sequence[Exchange]) -> dict[tuple[str, int], AnswerShape]:
-    """The shape of each kind of answer, from all of them."""
+def _usual_shapes(exchanges: Sequence[Exchange]) -> dict[tuple[str, int], AnswerShape]:
+    """Return the shape of the answers of each endpoint and class of status."""
     values: dict[tuple[str, int], list[Any]] = defaultdict(list)
-    for one in exchanges:
-        found = value_of(one.answer_headers, one.answer)
-        values[_kind(one)] += [] if found is None else [found]
-    return {kind: AnswerShape.of(found) for kind, found in values.items()}
+    for exchange in exchanges:
+        of_class = values[_answer_class(exchange)]
+        value = json_value(exchange.answer_headers, exchange.answer)
+        if value is not None:
+            of_class.append(value)
+    return {key: AnswerShape.of(of_class) for key, of_class in values.items()}
 
 
-def _kind(one: Exchange) -> tuple[str, int]:
-    return one.endpoint, one.status // 100
+def _answer_class(exchange: Exchange) -> tuple[str, int]:
+    return exchange.endpoint, exchange.status // 100
 
 
-async def _whole(given: HttpAnswer) -> HttpAnswer:
-    if isinstance(given.body, bytes):
-        return given
+async def _with_whole_body(answer: HttpAnswer) -> HttpAnswer:
+    if isinstance(answer.body, bytes):
+        return answer
     data = bytearray()
-    async for part in given.body:
+    async for part in answer.body:
         data += part
         if len(data) > MAX_JSON:
             break
-    return replace(given, body=bytes(data[: MAX_JSON + 1]))
+    return replace(answer, body=bytes(data[: MAX_JSON + 1]))
 
 
-def _over_socket(connected: Any, request: WorldRequest) -> HttpAnswer:
-    connected.settimeout(TIMEOUT_S)
+def _request_over_socket(sock: socket.socket, request: WorldRequest) -> HttpAnswer:
+    sock.settimeout(TIMEOUT_S)
     connection = http.client.HTTPConnection(request.host, timeout=TIMEOUT_S)
-    connection.sock = connected
+    connection.sock = sock
     with contextlib.closing(connection):
         target = request.path + (f"?{request.query}" if request.query else "")
         headers = {n.decode("latin-1"): v.decode("latin-1") for n, v in request.headers}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paddock.doors.network.secrets import SecretKeeper
+from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.model.hosts import HostPattern
 from paddock.policy.secrets import SecretTerms
 from paddock.state.home import Home

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.doors.network import http1
-from paddock.doors.network.conn import Conn, ConnLost
 from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, Request, Response
-from paddock.doors.network.http1_client import Http1Upstream
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Client
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 LIMIT_S = 30.0
 
@@ -115,7 +116,7 @@ def asked(raw: bytes, request: Request | None = None, headers: Headers | None = 
 
     async def run() -> Got:
         near, far = tcp_pair()
-        upstream, server = Http1Upstream(Conn(near)), Conn(far)
+        upstream, server = Http1Client(Conn(near)), Conn(far)
         asking = request or Request("GET", "http", "example.com", "/", [], "1.1")
         async with asyncio.timeout(LIMIT_S):
             await server.write(raw)

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from paddock.doors.network.conn import Conn, ConnLost
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 from paddock_services.mail import Mail
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from paddock.doors.network.measures import stable_place
-from paddock.doors.network.requests import parse
+from paddock.doors.network.bodies.digests import stable_place
+from paddock.doors.network.request import parse
 from paddock.journal.canonical import canonical_text
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Effect, Kind, Outcome, Verdict

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from paddock.doors.network.signatures import stable_credential, stable_jwt
-from paddock.doors.network.stable_digests import stable_digest
+from paddock.doors.network.bodies.stable_digests import stable_digest
+from paddock.doors.network.secrets.signatures import stable_credential, stable_jwt
 from paddock.run.matching.matcher import Matcher
 from paddock.run.matching.recorded_step import StepMatch
 from paddock.run.matching.rules import Rules, vary_of

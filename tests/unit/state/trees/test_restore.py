@@ -249,7 +249,8 @@ def test_new_files_get_the_owner(store: TreeStore, home: Path) -> None:
 _AS_USER = """
 import os, sys
 from pathlib import Path
-from paddock.state.trees import recorder, restoring
+from paddock.state.trees import recorder
+from paddock.state.trees import restoring
 from paddock.state.trees.store import TreeStore
 # The interpreter may lie where only root can read.
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)

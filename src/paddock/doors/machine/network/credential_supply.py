@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.fence.offload import offload
 
 if TYPE_CHECKING:  # loaded with the first door
-    from paddock.doors.network.credentials import Credentials
+    from paddock.doors.network.tls.credentials import Credentials
 
 _SPARE_S = 0.1  # the new sandbox goes first
 _DOOR = "paddock.doors.network"
@@ -48,6 +48,6 @@ def _make() -> Credentials:
 
     for name in ("dns.message", f"{_DOOR}.door"):
         import_module(name)
-    from paddock.doors.network.credentials import Credentials
+    from paddock.doors.network.tls.credentials import Credentials
 
     return Credentials.make()

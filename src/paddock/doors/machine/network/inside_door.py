@@ -15,8 +15,8 @@ from paddock.model.errors import CannotEnforce
 
 if TYPE_CHECKING:
     from paddock.doors.network.door import NetworkDoor
-    from paddock.doors.network.inside_calls import InsideCalls
-    from paddock.doors.network.inside_state import InsideState
+    from paddock.doors.network.inside_api.calls import InsideCalls
+    from paddock.doors.network.inside_api.state import InsideState
 
 PORT = 19803  # of loopback; always the same, so that a replay has the same environment
 _MAX_CONNECTIONS = 64
@@ -47,7 +47,7 @@ class InsideDoor:
     def calls(self) -> InsideCalls:
         """Return the calls, made at the first one: most programs make none."""
         if self._calls is None:
-            from paddock.doors.network.inside_calls import InsideCalls
+            from paddock.doors.network.inside_api.calls import InsideCalls
 
             self._calls = InsideCalls(self._gate, self._machine.machine_id, self._state)
         return self._calls
@@ -79,9 +79,9 @@ class InsideDoor:
     def move_to(self, door: NetworkDoor) -> None:
         """Take reports at the door. Programs that know only the listener are not heard any more:
         where there is a door, the kernel lets nobody in there."""
-        from paddock.doors.network.names import INSIDE_ADDRESS
+        from paddock.doors.network.names.table import INSIDE_ADDRESS
 
-        door.services.inside = self.calls
+        door.context.inside = self.calls
         self.environment = {_ADDRESS: f"http://{INSIDE_ADDRESS}"}
 
     async def close(self) -> None:
@@ -106,7 +106,7 @@ class InsideDoor:
 
     async def _serve(self, sock: socket.socket) -> None:
         """Serve one connection to its end. Whatever fails, it is cut and that is all."""
-        from paddock.doors.network.conn import Conn
+        from paddock.doors.network.transport.conn import Conn
 
         conn = Conn(sock)
         try:

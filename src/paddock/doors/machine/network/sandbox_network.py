@@ -21,10 +21,10 @@ from paddock.policy.network import Mode, NetworkTerms, plain_network
 
 if TYPE_CHECKING:
     from paddock.doors.machine.network.inside_door import InsideDoor
-    from paddock.doors.network.credentials import Credentials
+    from paddock.doors.network.context import DoorContext
     from paddock.doors.network.door import NetworkDoor
-    from paddock.doors.network.inside_state import InsideState
-    from paddock.doors.network.services import Services
+    from paddock.doors.network.inside_api.state import InsideState
+    from paddock.doors.network.tls.credentials import Credentials
     from paddock.policy.decide import Policy
     from paddock.world.world import World
 
@@ -59,7 +59,7 @@ class SandboxNetwork:
         """Return the variables of a program, with what it needs to trust the door."""
         if not self._environment and self._inside is None:
             return own
-        from paddock.doors.network.trust import TrustPaths, with_python
+        from paddock.doors.network.tls.sandbox_trust import TrustPaths, with_python
 
         more = {} if self._inside is None else self._inside.environment
         return with_python({**self._environment, **more, **own}, TrustPaths())
@@ -95,8 +95,8 @@ class SandboxNetwork:
         """Let programs report what `paddock.inside` offers, from the next one that starts on.
         Once, for a sandbox whose network is open or that has none."""
         from paddock.doors.machine.network.inside_door import InsideDoor
-        from paddock.doors.network.inside_state import InsideState
-        from paddock.doors.network.trust import TrustPaths, inside_files
+        from paddock.doors.network.inside_api.state import InsideState
+        from paddock.doors.network.tls.sandbox_trust import TrustPaths, inside_files
 
         files = [[path, [content]] for path, content in inside_files(TrustPaths()).items()]
         await self._place(files)
@@ -142,13 +142,13 @@ class SandboxNetwork:
             self._secrets.close()
 
     async def _open(self, network: NetworkTerms) -> None:
-        from paddock.doors.network.custody import Custody
-        from paddock.doors.network.door import NetworkDoor, Surroundings
-        from paddock.doors.network.upstream_tls import client_context
+        from paddock.doors.network.door import DoorOptions, NetworkDoor
+        from paddock.doors.network.secrets.custody import Custody
+        from paddock.doors.network.tls.server_trust import client_context
 
         self._machine.require(Capability.NETWORK)
         self._absent.give_back()
-        around = Surroundings(
+        around = DoorOptions(
             gate=lambda: self._actions.gate,
             policy=lambda: self._actions.policy,
             step_of=self._step_of,
@@ -165,7 +165,7 @@ class SandboxNetwork:
             sockets = await offload(self._machine.network.open_door)
             custody = Custody(self._secrets.keeper)
             self._door = NetworkDoor(sockets, network, custody, around, held.authority)
-            self._lend_keys(self._door.services)
+            self._lend_keys(self._door.context)
             if self._inside is not None:
                 self._inside.move_to(self._door)
             self._door.open()
@@ -173,25 +173,25 @@ class SandboxNetwork:
             await furnishing
         self._machine.enforcement["network"] = _enforced(network)
 
-    def _lend_keys(self, services: Services) -> None:
+    def _lend_keys(self, context: DoorContext) -> None:
         """Give the door the keys with which a run seals what its journal does not show, and knows
         it again."""
-        from paddock.doors.network.pacing import Pacer
+        from paddock.doors.network.layers.pacer import Pacer
         from paddock.gate.run_keys import run_key
         from paddock.journal.secrets.seal import Sealer
         from paddock.journal.secrets.value_hmac import Keyed
 
         home, root = self._sandbox_gate.home, self._sandbox_gate.root
         key = run_key(home, home.runs / self._guest.sandbox_id, root)
-        services.keyed, services.sealer, services.sealed_for = Keyed(key), Sealer(key), root
+        context.keyed, context.sealer, context.sealed_for = Keyed(key), Sealer(key), root
         if self._sandbox_gate.is_run:
-            services.pacer = Pacer(self._machine.init_pid)
+            context.pacer = Pacer(self._machine.init_pid)
 
     async def _furnish(self, held: Credentials, *, has_roots: bool) -> None:
         """Write files and set variables by which programs inside find the name server and trust the
         door."""
-        from paddock.doors.network.names import NAME_SERVER_ADDRESS
-        from paddock.doors.network.trust import (
+        from paddock.doors.network.names.table import NAME_SERVER_ADDRESS
+        from paddock.doors.network.tls.sandbox_trust import (
             TrustPaths,
             environment,
             java_truststore,

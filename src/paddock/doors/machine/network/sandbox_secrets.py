@@ -11,7 +11,7 @@ from paddock.policy.decide import Policy
 from paddock.state.home import Home
 
 if TYPE_CHECKING:  # loaded with the first network
-    from paddock.doors.network.secrets import SecretKeeper
+    from paddock.doors.network.secrets.keeper import SecretKeeper
 
 
 class SandboxSecrets:

@@ -27,7 +27,9 @@ PORTS = [
 # In namespaces of its own: installs, and prints what the kernel says and what the programs show.
 _INSTALL = """
 import json, socket, subprocess, sys
-from paddock.fence.container.network import netfilter, netlink, namespace
+from paddock.fence.container.network import netfilter
+from paddock.fence.container.network import netlink
+from paddock.fence.container.network import namespace
 ports = [netfilter.Ports(*p) for p in json.loads(sys.argv[1])]
 rules = netfilter.chains(ports)
 sock = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
