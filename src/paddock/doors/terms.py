@@ -41,40 +41,40 @@ class CreateOptions(SpecOptions, total=False):
     trust: bool  # of a paddock file: agree, for this time, to all that it asks of the host
 
 
-def terms_of(policy: PolicyLike, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
+def terms_of(policy: PolicyLike, options: Mapping[str, Any]) -> tuple[Policy, Spec]:
     """Return the policy, and the spec that its file and the caller's options give together. An
     option that is None was not given."""
-    words = {name: value for name, value in words.items() if value is not None}
-    record = words.pop("record", None)
-    trust = GIVEN if words.pop("trust", False) else NO_TRUST
+    options = {name: value for name, value in options.items() if value is not None}
+    record = options.pop("record", None)
+    trust = GIVEN if options.pop("trust", False) else NO_TRUST
     if isinstance(policy, str | os.PathLike):
         policy = policy_of(policy, trust)
-    said_outside = {word: words.pop(word, None) for word in _OUTSIDE}
-    said_nothing = record is None and all(one is None for one in said_outside.values())
-    if policy is None and said_nothing:
-        return _usual(), Spec.parse(**words)
-    decided = _with_words(policy, **said_outside)
+    outside = {name: options.pop(name, None) for name in _OUTSIDE}
+    is_usual = record is None and all(value is None for value in outside.values())
+    if policy is None and is_usual:
+        return _usual(), Spec.parse(**options)
+    decided = _with_options(policy, **outside)
     if record is not None:
         decided = decided.with_record_budget(record_budget_of(record))
     raise_first(world_mistakes(decided.network, decided.world))
-    said = {k: v for k, v in decided.sandbox.options.items() if k != "isolation"}
-    limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
-    together = {**said, **words, **({"limits": limits} if limits else {})}
+    from_file = {k: v for k, v in decided.sandbox.options.items() if k != "isolation"}
+    limits = {**(from_file.get("limits") or {}), **(options.get("limits") or {})}
+    together = {**from_file, **options, **({"limits": limits} if limits else {})}
     return decided, Spec.parse(**together)
 
 
-def _with_words(
+def _with_options(
     policy: PolicyLike,
     network: Mapping[str, Any] | None,
     secrets: Mapping[str, Mapping[str, Any]] | None,
     world: Mapping[str, Any] | None,
     faults: str | Sequence[Any] | None,
 ) -> Policy:
-    """The words take the place of what the file says about the same."""
+    """Return the policy with the options in the place of what its file says about the same."""
     if faults is not None:
         from paddock.policy.faults import faults_of  # loads what reads files
 
-        decided = _with_words(policy, network, secrets, world, None)
+        decided = _with_options(policy, network, secrets, world, None)
         return decided.with_faults(faults_of(faults, decided.tools))
     stood_in = None if world is None else world_of(world)
     reach = None if network is None else network_of(network)
@@ -94,7 +94,7 @@ def _with_words(
 
 def _callers_own(secrets: Mapping[str, SecretTerms]) -> dict[str, SecretTerms]:
     """Return secrets whose commands run where the caller is, not where a paddock file lies."""
-    return {name: replace(one, base=os.getcwd()) for name, one in secrets.items()}
+    return {name: replace(terms, base=os.getcwd()) for name, terms in secrets.items()}
 
 
 def policy_of(policy: PolicyLike, trust: Trust = NO_TRUST) -> Policy:
@@ -107,9 +107,9 @@ def policy_of(policy: PolicyLike, trust: Trust = NO_TRUST) -> Policy:
             f"policy: a {type(policy).__name__} is no paddock file",
             hint="give the path of one, or a Policy: paddock.policy.file.load(text)",
         )
-    found = load_file(policy)
-    check_trust(found, trust)
-    return found
+    loaded = load_file(policy)
+    check_trust(loaded, trust)
+    return loaded
 
 
 def load_file(path: str | os.PathLike[str]) -> Policy:

@@ -62,7 +62,7 @@ def _resolve(mount: Mount, own: str) -> Mount:
 
 
 def _check_allowed(written: str, path: str, own: str) -> None:
-    if path == "/" or any(_is_within(path, place) for place in _NEVER):
+    if path == "/" or any(_is_within(path, top) for top in _NEVER):
         raise InvalidInput(
             f"mounts.source: {written!r} is a part of the system ({path})",
             hint="name a directory of your own",
@@ -74,5 +74,5 @@ def _check_allowed(written: str, path: str, own: str) -> None:
         )
 
 
-def _is_within(path: str, place: str) -> bool:
-    return path == place or path.startswith(place.rstrip("/") + "/")
+def _is_within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

@@ -227,8 +227,8 @@ class Box:
         self._end_at = time.monotonic() + timeout_s
         if self._timer is not None:
             self._timer.cancel()
-        moments = [t for t in (self._end_at, self._time_end) if t is not None]
-        soonest = min(moments)
+        ends = [t for t in (self._end_at, self._time_end) if t is not None]
+        soonest = min(ends)
         reason = "time limit" if soonest == self._time_end else "timeout"
         delay = soonest - time.monotonic()
         self._timer = self.engine.loop.call_later(delay, self._time_is_up, reason)
@@ -280,8 +280,8 @@ class Box:
         return list(self._samples)
 
     def info(self) -> SandboxInfo:
-        moments = [t for t in (self._end_at, self._time_end) if t is not None]
-        left = min(moments) - time.monotonic() if moments else None
+        ends = [t for t in (self._end_at, self._time_end) if t is not None]
+        left = min(ends) - time.monotonic() if ends else None
         end = None if left is None or self.state != "running" else time.time() + left
         return SandboxInfo(
             sandbox_id=self.sandbox_id,

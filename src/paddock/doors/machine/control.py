@@ -185,10 +185,10 @@ class _Relay:
 
 
 def _refusal(error: PaddockError) -> dict[str, Any]:
-    said = {"errno": 0, "message": error.message, "conflict": isinstance(error, Conflict)}
+    answer = {"errno": 0, "message": error.message, "conflict": isinstance(error, Conflict)}
     if isinstance(error, Blocked):
-        said["blocked"] = {"why": error.why, "rule": error.rule, "step": error.step}
-    return {"error": said}
+        answer["blocked"] = {"why": error.why, "rule": error.rule, "step": error.step}
+    return {"error": answer}
 
 
 def _plain(box: Box) -> dict[str, Any]:

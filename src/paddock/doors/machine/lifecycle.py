@@ -133,7 +133,7 @@ class BoxCalls:
 
     async def world_changes(self) -> dict[str, list[DocumentChange]]:
         """Lists what is otherwise than at the beginning, by stand-in."""
-        return {one.name: await offload(one.changes) for one in self._world}
+        return {stand_in.name: await offload(stand_in.changes) for stand_in in self._world}
 
     async def broken_invariants(self) -> dict[str, list[str]]:
         """Lists what should always hold in a stand-in and does not, by stand-in."""

@@ -50,12 +50,12 @@ class Start(msgspec.Struct, frozen=True):
     timeout_s: float | None = None  # kept by the guest, whoever listens
 
     def check(self) -> None:
-        words = self.argv
-        if not isinstance(words, list | tuple) or not all(isinstance(a, str) for a in words):
-            raise InvalidInput(f"command: {words!r} is not a text or a list of texts")
-        if not words:
+        argv = self.argv
+        if not isinstance(argv, list | tuple) or not all(isinstance(a, str) for a in argv):
+            raise InvalidInput(f"command: {argv!r} is not a text or a list of texts")
+        if not argv:
             raise InvalidInput("command: empty; give a program and its arguments")
-        sizes = [len(text_bytes(a, "command")) + 1 for a in words]
+        sizes = [len(text_bytes(a, "command")) + 1 for a in argv]
         sizes += [
             len(k) + len(v.encode("utf-8", "surrogateescape")) + 2 for k, v in self.envs.items()
         ]

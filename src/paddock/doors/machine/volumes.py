@@ -129,9 +129,9 @@ def mounting(home: Home, name: str) -> list[str]:
     """Return the sandboxes that have the volume mounted now, of any process."""
     from paddock.state.home import SandboxRecord, held
 
-    found = []
+    sandboxes = []
     for directory in home.sandboxes.iterdir():
         record = SandboxRecord.read(directory)
         if record and name in (record.info or {}).get("volumes", ()) and held(directory):
-            found.append(record.sandbox_id)
-    return found
+            sandboxes.append(record.sandbox_id)
+    return sandboxes

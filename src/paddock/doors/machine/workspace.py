@@ -97,12 +97,14 @@ class Changes:
             with _opened(tree.source, to) as target:
                 info = os.fstat(target)
                 owner = (info.st_uid, info.st_gid) if is_privileged() else None
+                chosen_by_name = [change.path for change in own] if named else []
+                consent = Consent(frozenset(chosen_by_name))
                 applied += apply_changes(
                     tree.files,
                     target,
                     own,
                     owner=owner,
-                    consent=Consent(frozenset(one.path for one in own) if named else frozenset()),
+                    consent=consent,
                     governing=governing,
                 )
         return applied
@@ -110,17 +112,17 @@ class Changes:
     def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[WorkspaceChange]:
         if paths is None:
             return [c for c in self._all if c.tree.source is not None or has_target]
-        known = {c.path: c for c in self._all}
+        by_path = {c.path: c for c in self._all}
         chosen = []
         for path in paths:
-            if path not in known:
+            if path not in by_path:
                 raise InvalidInput(f"apply: {path!r} is not among the changes")
-            if known[path].tree.source is None and not has_target:
+            if by_path[path].tree.source is None and not has_target:
                 raise InvalidInput(
                     f"apply: {path!r} is in the sandbox's own workspace and has no source",
                     hint="give to=DIRECTORY",
                 )
-            chosen.append(known[path])
+            chosen.append(by_path[path])
         return chosen
 
     def _of(self, kind: str) -> list[str]:
@@ -130,18 +132,18 @@ class Changes:
 def changes_of(box: Box) -> Changes:
     """Compares every overlay with its source and the workspace with its start."""
     layer = box.layers.path(box.machine.layer)
-    found: list[WorkspaceChange] = []
+    changed: list[WorkspaceChange] = []
     for number, mount in enumerate(box.spec.mounts):
         if mount.mode is MountMode.OVERLAY:
             tree = ChangedTree(mount.target, layer / f"overlays/{number}/upper", mount)
             with _opened(mount, None) as source:
                 hidden = frozenset(mount.hidden)
-                found += _changed(tree, overlay_changes(tree.files, source, hidden=hidden))
+                changed += _changed(tree, overlay_changes(tree.files, source, hidden=hidden))
     home = ChangedTree(HOME, layer / "home", None)
     mounted = {m.target for m in box.spec.mounts}
     own = _changed(home, scan_changes(_start_stamps(box), home.files))
-    found += [c for c in own if c.path not in mounted]  # a mount point is ours, not a change
-    return Changes(box, found)
+    changed += [c for c in own if c.path not in mounted]  # a mount point is ours, not a change
+    return Changes(box, changed)
 
 
 @contextlib.contextmanager

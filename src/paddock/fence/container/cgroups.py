@@ -323,9 +323,9 @@ def _enable_controllers(path: Path) -> None:
 
 def _mounts() -> Iterator[tuple[str, str, list[str]]]:
     for line in _text(Path("/proc/mounts")).splitlines():
-        words = line.split()
-        if len(words) > 3 and words[2] in ("cgroup", "cgroup2"):
-            yield words[2], words[1], words[3].split(",")
+        fields = line.split()
+        if len(fields) > 3 and fields[2] in ("cgroup", "cgroup2"):
+            yield fields[2], fields[1], fields[3].split(",")
 
 
 def _await(condition: object, timeout_s: float = 5.0) -> None:
@@ -392,5 +392,5 @@ def _number(path: Path) -> int:
 
 
 def _pairs(path: Path) -> dict[str, int]:
-    words = [line.split() for line in _text(path).splitlines()]
-    return {w[0]: int(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}
+    fields = [line.split() for line in _text(path).splitlines()]
+    return {w[0]: int(w[1]) for w in fields if len(w) == 2 and w[1].isdigit()}

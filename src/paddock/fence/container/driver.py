@@ -136,13 +136,16 @@ class ContainerDriver(Driver):
         self, spec: Spec, allocation: Allocation, make: dict[str, Any] | None
     ) -> ContainerMachine:
         enforcing = self._decide(spec.limits)
-        words = self._plain_words(allocation) if spec.is_poolable else self._words(spec, allocation)
+        if spec.is_poolable:
+            file_system = self._default_file_system(allocation)
+        else:
+            file_system = self._file_system(spec, allocation)
         launch = _Launch(self, spec, allocation, enforcing)
-        machine = await launch.run(words, make)
+        machine = await launch.run(file_system, make)
         self._audit(spec, machine)
         return machine
 
-    def _words(self, spec: Spec, allocation: Allocation) -> dict[str, Any]:
+    def _file_system(self, spec: Spec, allocation: Allocation) -> dict[str, Any]:
         """Return what the keeper (`stages`) and the guest (the rest) must know of the file
         system."""
         plan = rootfs.plan(self.home, spec, allocation, self.link.layers)
@@ -152,12 +155,12 @@ class ContainerDriver(Driver):
             "masked": masked(),
         }
 
-    def _plain_words(self, allocation: Allocation) -> dict[str, Any]:
+    def _default_file_system(self, allocation: Allocation) -> dict[str, Any]:
         """Return the same for a sandbox without own mounts: only its layer differs between them."""
         if not is_privileged():
-            return self._words(Spec(), allocation)  # there the layer's path is all over the words
+            return self._file_system(Spec(), allocation)  # the layer's path is all over it
         if self._plain is None:
-            self._plain = self._words(Spec(), allocation)
+            self._plain = self._file_system(Spec(), allocation)
         first, *others = self._plain["stages"]
         assert first["layer"]
         return {**self._plain, "stages": [{**first, "layer": allocation.layer}, *others]}
@@ -222,21 +225,23 @@ class _Launch:
         self._enforcing = enforcing
         self._group: cgroups.Group | None = None
 
-    async def run(self, words: dict[str, Any], make: dict[str, Any] | None) -> ContainerMachine:
+    async def run(
+        self, file_system: dict[str, Any], make: dict[str, Any] | None
+    ) -> ContainerMachine:
         channel_ours, channel_theirs = _socketpair(socket.SOCK_STREAM)
         boot_ours, boot_theirs = _socketpair(socket.SOCK_SEQPACKET)
         errors_r, errors_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            boot_ours.send(self._boot_config(words))
+            boot_ours.send(self._boot_config(file_system))
             theirs = [channel_theirs.fileno(), boot_theirs.fileno(), errors_w]
             theirs += self._driver.programs
-            pid, uid = await self._launch(theirs, words["stages"], make)
+            pid, uid = await self._launch(theirs, file_system["stages"], make)
             channel_theirs.close()
             boot_theirs.close()
             os.close(errors_w)
             errors_w = -1
             self._send_groups(boot_ours)
-            sources = [stage["source"] for stage in words["stages"]]
+            sources = [stage["source"] for stage in file_system["stages"]]
             handed = await booted(boot_ours, errors_r, sources)
             try:
                 return await self._machine(channel_ours, pid, uid, handed)
@@ -290,7 +295,7 @@ class _Launch:
             for fd in fds:
                 os.close(fd)
 
-    def _boot_config(self, words: dict[str, Any]) -> bytes:
+    def _boot_config(self, file_system: dict[str, Any]) -> bytes:
         limits, enforcing = self._spec.limits, self._enforcing
         # An overlay, which hiding something makes, has locks of its own.
         are_locks_told = any(
@@ -311,8 +316,8 @@ class _Launch:
         if not self._driver.link.layers.has_hard_quota:
             rlimits["fsize"] = limits.disk
         config = {
-            "argv": words["argv"],
-            "masked": words["masked"],
+            "argv": file_system["argv"],
+            "masked": file_system["masked"],
             "hostname": self._allocation.hostname,
             "env": {**BASE_ENV, **rootfs.template_env(self._driver.home, self._spec)},
             "rlimits": rlimits,

@@ -25,7 +25,7 @@ def is_without_effect(pid: int, descriptor: int) -> bool:
     OSError."""
     number = ctypes.c_int(descriptor & 0xFFFFFFFF).value
     try:
-        found = os.statvfs(f"/proc/{pid}/fd/{number}")
+        status = os.statvfs(f"/proc/{pid}/fd/{number}")
     except FileNotFoundError:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF)) from None
-    return bool(found.f_flag & os.ST_RDONLY)
+    return bool(status.f_flag & os.ST_RDONLY)

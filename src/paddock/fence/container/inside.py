@@ -217,28 +217,30 @@ def _query(python: str) -> tuple[str, str]:
 
 
 def _libraries(files: list[Path]) -> set[Path]:
-    found: set[Path] = set()
+    libraries: set[Path] = set()
     for file in files:
         listed = subprocess.run(["/usr/bin/ldd", str(file)], capture_output=True, text=True)
         for line in listed.stdout.splitlines():
-            words = [w for w in line.split() if w.startswith("/")]
-            found.update(Path(w) for w in words if os.path.exists(w))
+            paths = [w for w in line.split() if w.startswith("/")]
+            libraries.update(Path(w) for w in paths if os.path.exists(w))
     # libpython may sit beside a relocatable interpreter; ldd has named it like any other.
-    return {p for p in found if ".so" in p.name}
+    return {p for p in libraries if ".so" in p.name}
 
 
 def _named_version(python: str) -> tuple[int, int] | None:
     """Return the version in a name such as python3.12. To ask the interpreter would take a third
     of the start of a sandbox."""
-    found = re.fullmatch(r"python(\d+)\.(\d+)", os.path.basename(python))
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.fullmatch(r"python(\d+)\.(\d+)", os.path.basename(python))
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _version(python: str) -> tuple[int, int] | None:
     program = "import sys; print(*sys.version_info[:2])"
     done = subprocess.run([python, "-I", "-S", "-c", program], capture_output=True, text=True)
-    words = done.stdout.split()
-    return (int(words[0]), int(words[1])) if done.returncode == 0 and len(words) == 2 else None
+    numbers = done.stdout.split()
+    if done.returncode != 0 or len(numbers) != 2:
+        return None
+    return int(numbers[0]), int(numbers[1])
 
 
 def _stamp(name: str) -> str:

@@ -254,38 +254,38 @@ def find_program(pid: int, program: bytes) -> str | None:
 
 def read_text(pid: int, address: int, limit: int) -> bytes:
     """Read a NUL-terminated text, in page-sized steps so that the end of a mapping is no error."""
-    found = b""
-    while len(found) < limit:
-        step = _PAGE - (address + len(found)) % _PAGE
-        chunk = syscalls.read_memory(pid, address + len(found), min(step, limit - len(found)))
+    text = b""
+    while len(text) < limit:
+        step = _PAGE - (address + len(text)) % _PAGE
+        chunk = syscalls.read_memory(pid, address + len(text), min(step, limit - len(text)))
         end = chunk.find(b"\0")
         if end >= 0:
-            return found + chunk[:end]
+            return text + chunk[:end]
         if not chunk:
             break
-        found += chunk
-    return found[:limit]
+        text += chunk
+    return text[:limit]
 
 
 def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
     """Read the texts of a NULL-terminated array of pointers; return them and whether they were
     cut."""
-    found: list[bytes] = []
+    texts: list[bytes] = []
     left = MAX_ARGUMENT_BYTES
-    while address and len(found) < MAX_ARGUMENTS:
+    while address and len(texts) < MAX_ARGUMENTS:
         room = max((_PAGE - address % _PAGE) // 8 * 8, 8)  # a pointer may lie across two pages
-        raw = syscalls.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(found))))
+        raw = syscalls.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(texts))))
         for (pointer,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
             if pointer == 0:
-                return found, left <= 0
-            found.append(read_text(pid, pointer, max(left, 0)))
-            left -= len(found[-1])
+                return texts, left <= 0
+            texts.append(read_text(pid, pointer, max(left, 0)))
+            left -= len(texts[-1])
             if left <= 0:
-                return found, True
+                return texts, True
         if len(raw) < 8:
             break
         address += len(raw) // 8 * 8
-    return found, bool(address)
+    return texts, bool(address)
 
 
 def inner_pids(pid: int, guest: int = 0) -> tuple[int, int]:

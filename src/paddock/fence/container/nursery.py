@@ -30,8 +30,8 @@ class Nursery:
         self, ask: dict[str, object], trees: list[StagedTree], fds: list[int]
     ) -> tuple[int, int]:
         """Asks for a guest; returns its pid and a descriptor of it."""
-        words = {**ask, "trees": [[tree.number, tree.is_directory] for tree in trees]}
-        data: bytes = wire.pack(words)  # type: ignore[no-untyped-call]
+        request = {**ask, "trees": [[tree.number, tree.is_directory] for tree in trees]}
+        data: bytes = wire.pack(request)  # type: ignore[no-untyped-call]
         all_fds = [*fds, *(tree.fd for tree in trees)]
         try:
             answer, pidfds = self._exchange(data, all_fds)

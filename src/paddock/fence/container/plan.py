@@ -90,17 +90,17 @@ def arguments(plan: Plan) -> list[str]:
         is_checked = source.identity is not None and not plan.is_staged
         return SOURCE_FD + numbers[source] if is_checked else None
 
-    words = ["bwrap", *_FRAME]
+    argv = ["bwrap", *_FRAME]
     for bind in plan.root:
-        words += _bind(bind, host, plan, by_descriptor(bind.source))
+        argv += _bind(bind, host, plan, by_descriptor(bind.source))
     for target, name in plan.links:
-        words += ["--symlink", target, name]
-    words += _own_places(host(plan.layer, "home"), host(plan.layer, "tmp"))
+        argv += ["--symlink", target, name]
+    argv += _own_places(host(plan.layer, "home"), host(plan.layer, "tmp"))
     for bind in plan.binds:
-        words += _bind(bind, host, plan, by_descriptor(bind.source))
+        argv += _bind(bind, host, plan, by_descriptor(bind.source))
     if not plan.is_own_root:
-        words += ["--remount-ro", "/"]
-    return [*words, "--chdir", "/", "--", _NOTHING]
+        argv += ["--remount-ro", "/"]
+    return [*argv, "--chdir", "/", "--", _NOTHING]
 
 
 @cache
@@ -135,11 +135,11 @@ NOTHING_TO_RUN = "bwrap: execvp /: Permission denied\n"  # what it says then
 
 
 def _own_places(home: str, tmp: str) -> list[str]:
-    words = ["--proc", "/proc", "--dev", "/dev"]
+    argv = ["--proc", "/proc", "--dev", "/dev"]
     # /dev itself is a file system of its own: closed, or it would be memory without a limit.
-    words += ["--size", str(_SHM_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
-    words += ["--remount-ro", "/dev", "--size", str(_RUN_BYTES), "--tmpfs", "/run"]
-    return [*words, "--bind", home, HOME, "--bind", tmp, "/tmp"]
+    argv += ["--size", str(_SHM_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
+    argv += ["--remount-ro", "/dev", "--size", str(_RUN_BYTES), "--tmpfs", "/run"]
+    return [*argv, "--bind", home, HOME, "--bind", tmp, "/tmp"]
 
 
 def _bind(
@@ -153,12 +153,12 @@ def _bind(
         return [f"{word}-fd", str(descriptor), bind.target]
     if descriptor is not None:
         source = f"/proc/self/fd/{descriptor}"
-    words = ["--overlay-src", source]
+    argv = ["--overlay-src", source]
     if bind.hiding:
-        words += ["--overlay-src", host(plan.layer, bind.hiding)]  # the later one lies on top
+        argv += ["--overlay-src", host(plan.layer, bind.hiding)]  # the later one lies on top
     if bind.kind is not BindKind.OVERLAY:
         assert bind.kind is BindKind.READ, "what is mounted for writing hides nothing"
-        return [*words, "--ro-overlay", bind.target]
+        return [*argv, "--ro-overlay", bind.target]
     upper = host(plan.layer, f"{bind.upper}/upper")
     work = host(plan.layer, f"{bind.upper}/work")
-    return [*words, "--overlay", upper, work, bind.target]
+    return [*argv, "--overlay", upper, work, bind.target]

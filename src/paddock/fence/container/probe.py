@@ -64,10 +64,10 @@ def _isolation() -> ProbeFinding:
         bwrap = bubblewrap.find()
     except HostCannot as error:
         return ProbeFinding(name, False, "", error.message, error.hint)
-    words = [bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
+    argv = [bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
              "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
              "/usr/bin/true"]  # fmt: skip
-    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S)
+    tried = subprocess.run(argv, capture_output=True, text=True, timeout=_TRY_S)
     if tried.returncode == 0:
         whose = "an own host uid each" if is_privileged() else "the caller's host uid"
         return ProbeFinding(name, True, f"bubblewrap, all namespaces, {whose}")
@@ -136,8 +136,8 @@ def _mounts() -> ProbeFinding:
 def _network() -> ProbeFinding:
     """Opens a door in a network of its own, which is gone with the process that tries."""
     # Not from where the caller stands: a project may have a socket.py of its own.
-    words = [sys.executable, "-I", "-c", _OPEN_A_DOOR, _SOURCE]
-    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S, cwd="/")
+    argv = [sys.executable, "-I", "-c", _OPEN_A_DOOR, _SOURCE]
+    tried = subprocess.run(argv, capture_output=True, text=True, timeout=_TRY_S, cwd="/")
     if tried.returncode == 0:
         return ProbeFinding("network", True, "nftables: every address leads to the network door")
     why = (tried.stderr.strip().splitlines() or ["it fails without a word"])[-1]
@@ -161,9 +161,9 @@ def _file_audit() -> ProbeFinding:
 
 
 def _interpreter() -> ProbeFinding:
-    found = inside.system_interpreter()
-    if found:
-        return ProbeFinding("python", True, found)
+    python = inside.system_interpreter()
+    if python:
+        return ProbeFinding("python", True, python)
     return ProbeFinding(
         "python", True, "this interpreter, brought along", "no /usr/bin/python3 of 3.9 or later"
     )

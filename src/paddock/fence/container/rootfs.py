@@ -158,10 +158,10 @@ def _make_mount_point(layer: Path, target: str, *, is_directory: bool, is_host_r
     """Make a mount point where the agent's own layer holds it. bubblewrap would follow a link
     there. So every part is opened without following; a link that an agent planted before a fork
     refuses the sandbox."""
-    place = _place_in_layer(target, is_host_root=is_host_root)
-    if place is None:
+    path_in_layer = _place_in_layer(target, is_host_root=is_host_root)
+    if path_in_layer is None:
         return  # on bubblewrap's own fresh root, which nobody else has written
-    *parents, name = place.strip("/").split("/")
+    *parents, name = path_in_layer.strip("/").split("/")
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parents:
@@ -196,9 +196,9 @@ def _step_into(fd: int, name: str, target: str) -> int:
 def _place_in_layer(target: str, *, is_host_root: bool) -> str | None:
     if not is_host_root:
         return f"overlays/root/upper{target}"
-    for place, part in ((HOME, "home"), ("/tmp", "tmp")):
-        if target == place or target.startswith(place + "/"):
-            return part + target[len(place) :]
+    for directory, part in ((HOME, "home"), ("/tmp", "tmp")):
+        if target == directory or target.startswith(directory + "/"):
+            return part + target[len(directory) :]
     return None
 
 
@@ -254,13 +254,13 @@ def _fixed(mount: Mount, source: MountSource) -> Iterator[Bind]:
     before them the directories on the way, so that none of them can be moved aside."""
     assert mount.source is not None or not mount.fixed_paths
     for path in mount.fixed_paths:
-        place = f"{mount.source}/{path}"
+        fixed_path = f"{mount.source}/{path}"
         try:
-            fd = syscalls.open_without_links(place)
+            fd = syscalls.open_without_links(fixed_path)
         except OSError as error:
             why = os.strerror(error.errno or 0)
             raise CannotEnforce(
-                f"read-only {place} in the write mount at {mount.target}",
+                f"read-only {fixed_path} in the write mount at {mount.target}",
                 hint=f"it cannot be opened without following a link: {why}",
             ) from None
         info = os.fstat(fd)
@@ -268,7 +268,7 @@ def _fixed(mount: Mount, source: MountSource) -> Iterator[Bind]:
         is_file = path in mount.read_only
         kind = BindKind.READ if is_file else BindKind.WRITE
         identity = (info.st_dev, info.st_ino)
-        own = replace(source, path=place, is_readonly=is_file, identity=identity)
+        own = replace(source, path=fixed_path, is_readonly=is_file, identity=identity)
         yield Bind(f"{mount.target}/{path}", own, kind)
 
 

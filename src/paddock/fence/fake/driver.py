@@ -232,9 +232,9 @@ async def start_guest(name: str) -> tuple[Channel, subprocess.Popen[bytes]]:
     """Start a guest, and return the channel to it and its process."""
     ours, theirs = socket.socketpair()
     with theirs:
-        words = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), str(_GUEST)]
+        argv = [sys.executable, "-I", "-S", "-B", str(_PROGRAM), str(_GUEST)]
         process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-            [*words, str(theirs.fileno())],
+            [*argv, str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

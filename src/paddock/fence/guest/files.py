@@ -189,13 +189,13 @@ def remove(loop, stream, ask):
     os.close(writer)
 
     def finished(events):
-        said = os.read(reader, 64)
+        code = os.read(reader, 64)
         loop.forget(reader)
         os.close(reader)
-        if said == b"0":
+        if code == b"0":
             stream.end({})
         else:
-            stream.fail(OSError(int(said or errno.EIO), ""), path)
+            stream.fail(OSError(int(code or errno.EIO), ""), path)
 
     loop.watch(reader, finished)
 
@@ -250,8 +250,8 @@ def _make_parents(path):
 
 def _walk(top, depth):
     with os.scandir(top) as entries:
-        found = sorted(entries, key=lambda e: e.name)
-    for entry in found:
+        in_order = sorted(entries, key=lambda e: e.name)
+    for entry in in_order:
         try:
             info = entry.stat(follow_symlinks=False)
             target = os.readlink(entry.path) if entry.is_symlink() else None

@@ -91,10 +91,10 @@ def proportional(pid, fallback):
 def usage(stream, ask):
     """Measure what everything in here uses, for hosts without cgroups."""
     memory = cpu = 0
-    found = pids()
+    running = pids()
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     read, written = ended.ru_inblock * 512, ended.ru_oublock * 512
-    for pid in [*found, 1]:
+    for pid in [*running, 1]:
         memory += resident(pid)
         cpu += _cpu_ticks(pid)
         io = _io(pid)
@@ -104,7 +104,7 @@ def usage(stream, ask):
         {
             "memory": memory,
             "cpu": cpu / os.sysconf("SC_CLK_TCK"),
-            "pids": len(found) + 1,
+            "pids": len(running) + 1,
             "read": read,
             "written": written,
         }

@@ -94,7 +94,7 @@ def _die_with(line_fd):
 def operations(loop, table):
     """Return the function that begins what the host asks for."""
     freezer = limits.Freezer(loop)
-    known = {
+    by_name = {
         "exec": table.start,
         "attach": table.attach,
         "processes": table.list,
@@ -119,7 +119,7 @@ def operations(loop, table):
     }
 
     def open_stream(stream, ask):
-        operation = known.get(ask.get("op"))
+        operation = by_name.get(ask.get("op"))
         if operation is None:
             stream.fail(ValueError("unknown operation {!r}".format(ask.get("op"))))
             return

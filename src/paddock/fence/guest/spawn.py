@@ -48,7 +48,7 @@ def with_shell(argv):
 
 
 def _spawn(argv, environment, actions):
-    found = OSError(errno.ENOENT, "")
+    failure = OSError(errno.ENOENT, "")
     for program in _candidates(argv[0], environment):
         try:
             return os.posix_spawn(
@@ -62,19 +62,19 @@ def _spawn(argv, environment, actions):
             )
         except (FileNotFoundError, NotADirectoryError):
             if os.path.isfile(program):
-                raise SpawnFailure("interpreter", program, found) from None
+                raise SpawnFailure("interpreter", program, failure) from None
         except PermissionError as error:
-            found = error
+            failure = error
         except OSError as error:
             raise SpawnFailure("program", argv[0], error) from None
-    raise SpawnFailure("program", argv[0], found)
+    raise SpawnFailure("program", argv[0], failure)
 
 
 def _candidates(program, environment):
     if "/" in program:
         return [program]
-    places = environment.get("PATH", "/usr/bin:/bin").split(":")
-    names = [os.path.join(place or ".", program) for place in places]
+    directories = environment.get("PATH", "/usr/bin:/bin").split(":")
+    names = [os.path.join(directory or ".", program) for directory in directories]
     return [name for name in names if os.path.exists(name)]
 
 

@@ -103,8 +103,8 @@ def setns(fd, kind):
 
 
 def mount(source, target, kind, flags, options=None):
-    words = [_Text(source), _Text(target), _Text(kind), _Long(flags), _Text(options)]
-    _check(_mount(*words), target)
+    arguments = [_Text(source), _Text(target), _Text(kind), _Long(flags), _Text(options)]
+    _check(_mount(*arguments), target)
 
 
 def move_mount(fd, target):

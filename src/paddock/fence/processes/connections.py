@@ -22,6 +22,6 @@ def _has(path: str, port: int) -> bool:
         return False
     # A socket that no program has any more has no inode.
     return any(
-        len(words) > _INODE and words[_PORT].endswith(wanted) and words[_INODE] != b"0"
-        for words in map(bytes.split, lines)
+        len(fields) > _INODE and fields[_PORT].endswith(wanted) and fields[_INODE] != b"0"
+        for fields in map(bytes.split, lines)
     )

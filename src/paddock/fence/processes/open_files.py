@@ -30,10 +30,10 @@ def held_files(init_pid: int) -> HeldFiles:
     `HostCannot` if a process cannot be looked at, or if descriptors are in a message that nobody
     has taken yet: to guess would be to lose what is written through them. (The only other thing
     that could hold files, io_uring, is refused inside.)"""
-    found = _Found()
+    holdings = _Found()
     for pid in _processes(init_pid):
         try:
-            found.take(pid, is_guest=pid == init_pid)
+            holdings.take(pid, is_guest=pid == init_pid)
         except PermissionError:
             if not _is_hidden(pid, init_pid):
                 continue
@@ -42,7 +42,7 @@ def held_files(init_pid: int) -> HeldFiles:
                 hint="it forbids being looked at; root may look at it all the same",
             ) from None
     return HeldFiles(
-        frozenset(found.files), frozenset(found.directories), frozenset(found.nameless)
+        frozenset(holdings.files), frozenset(holdings.directories), frozenset(holdings.nameless)
     )
 
 
@@ -54,10 +54,10 @@ def shared_maps(init_pid: int) -> MappedFiles:
     is_complete = True
     for pid in _processes(init_pid):
         try:
-            for one in _maps(pid, only_shared=True):
-                inodes.update(dict.fromkeys(one.paths, one.inode))
-                if one.is_nameless:
-                    nameless.update(one.paths)
+            for mapped in _maps(pid, only_shared=True):
+                inodes.update(dict.fromkeys(mapped.paths, mapped.inode))
+                if mapped.is_nameless:
+                    nameless.update(mapped.paths)
         except PermissionError:
             is_complete = is_complete and not _is_hidden(pid, init_pid)
         except (FileNotFoundError, ProcessLookupError):
@@ -73,22 +73,22 @@ class _Found:
 
     def take(self, pid: int, *, is_guest: bool) -> None:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for one in _maps(pid):
-                self.files.update(one.paths)
-                if one.is_nameless:
-                    self.nameless.update((path, one.inode) for path in one.paths)
+            for mapped in _maps(pid):
+                self.files.update(mapped.paths)
+                if mapped.is_nameless:
+                    self.nameless.update((path, mapped.inode) for path in mapped.paths)
         for task in _listed(f"/proc/{pid}/task"):  # a thread may have all of these for itself
-            place = f"/proc/{pid}/task/{task}"
+            directory = f"/proc/{pid}/task/{task}"
             for link in ("cwd", "root"):
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    self.directories.add(os.readlink(f"{place}/{link}"))
-            for number in _listed(f"{place}/fd"):
+                    self.directories.add(os.readlink(f"{directory}/{link}"))
+            for number in _listed(f"{directory}/fd"):
                 with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                    path = os.readlink(f"{place}/fd/{number}")
+                    path = os.readlink(f"{directory}/fd/{number}")
                     if path.startswith("/"):
-                        self._file(path, os.stat(f"{place}/fd/{number}"))
+                        self._file(path, os.stat(f"{directory}/fd/{number}"))
                     elif path.startswith("socket:") and not is_guest:
-                        _check_in_flight(f"{place}/fdinfo/{number}")
+                        _check_in_flight(f"{directory}/fdinfo/{number}")
 
     def _file(self, path: str, st: os.stat_result) -> None:
         if stat.S_ISDIR(st.st_mode):
@@ -163,7 +163,7 @@ def _map_lines(pid: int) -> list[bytes]:
 
 
 def _has_no_link(pid: int, addresses: bytes) -> bool:
-    start, end = (int(one, 16) for one in addresses.split(b"-"))
+    start, end = (int(address, 16) for address in addresses.split(b"-"))
     try:
         return os.stat(f"/proc/{pid}/map_files/{start:x}-{end:x}").st_nlink == 0
     except OSError:

@@ -112,14 +112,14 @@ class KnownPrograms(msgspec.Struct):
     @classmethod
     def find(cls, root_pid: int, patterns: Iterable[str], search: str) -> KnownPrograms:
         """Look patterns up in the root of a process: paths as they are, names along `search`."""
-        known = cls(root_pid, MountTable.read(root_pid))
+        programs = cls(root_pid, MountTable.read(root_pid))
         for pattern in patterns:
             name = pattern.removeprefix("**/")
             directories = ["/"] if "/" in name else search.split(":")
             for directory in directories:
                 for path in _matching_paths(root_pid, os.path.join(directory, name)):
-                    known._add(path)
-        return known
+                    programs._add(path)
+        return programs
 
     def facts(self, fd: int) -> _Facts:
         """Return what there is to know of a program's file."""
@@ -182,8 +182,8 @@ def resolve_command(
 ) -> list[ProgramFile]:
     """Return every program that a command would run if the guest started it. Raises OSError."""
     caller = _Caller(known.root_pid, os.fsencode(cwd))
-    program, words = os.fsencode(path), tuple(os.fsencode(word) for word in argv)
-    return _Resolver(caller, known, is_cut=False).resolve(caller.open(program), program, words)
+    program, arguments = os.fsencode(path), tuple(map(os.fsencode, argv))
+    return _Resolver(caller, known, is_cut=False).resolve(caller.open(program), program, arguments)
 
 
 class _Caller(msgspec.Struct, frozen=True):
@@ -369,13 +369,13 @@ def absolute_path(pid: int, directory: str, name: bytes) -> bytes:
 def _leads_to(pid: int, path: bytes, held: int) -> bool:
     """Return whether a path leads a process to the directory that is open as `held`."""
     try:
-        found = syscalls.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
+        opened = syscalls.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
         return False
     try:
-        return os.path.samestat(os.fstat(held), os.fstat(found))
+        return os.path.samestat(os.fstat(held), os.fstat(opened))
     finally:
-        os.close(found)
+        os.close(opened)
 
 
 def _thread_group(pid: int) -> int:

@@ -211,7 +211,7 @@ class ExecJudge:
 def _named_programs(match: Match) -> Iterator[str]:
     """Yield the patterns that name programs; one that fits every program names none."""
     patterns = [*(match.get("program") or ()), *(match.get("path") or ())]
-    patterns += [words[0] for words in match.get("argv") or ()]
+    patterns += [argv[0] for argv in match.get("argv") or ()]
     yield from (pattern for pattern in patterns if pattern.strip("*/"))
 
 

@@ -157,8 +157,8 @@ def _is_payload(base: int, offset: int, value: bytes) -> bytes:
 
 
 def _payload(base: int, offset: int, size: int) -> bytes:
-    place = (be32(2, base), be32(3, offset), be32(4, size))
-    return _expression("payload", be32(1, _REGISTER), *place)
+    location = (be32(2, base), be32(3, offset), be32(4, size))
+    return _expression("payload", be32(1, _REGISTER), *location)
 
 
 def _masked(mask: bytes) -> bytes:

@@ -80,15 +80,15 @@ def be64(kind: int, value: int) -> bytes:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """Return the attributes in `data`, up to the first that does not fit."""
-    found: dict[int, bytes] = {}
+    by_kind: dict[int, bytes] = {}
     at = 0
     while at + _ATTRIBUTE.size <= len(data):
         size, kind = _ATTRIBUTE.unpack_from(data, at)
         if size < _ATTRIBUTE.size or at + size > len(data):
             break
-        found[kind & _KIND_MASK] = data[at + _ATTRIBUTE.size : at + size]
+        by_kind[kind & _KIND_MASK] = data[at + _ATTRIBUTE.size : at + size]
         at += size + -size % 4
-    return found
+    return by_kind
 
 
 def packed(numbered: Mapping[int, NetlinkMessage]) -> bytes:
