@@ -90,7 +90,7 @@ class JudgedStep:
 
     @property
     def took_effect(self) -> bool:
-        """Whether the action really happened, whatever the agent was told."""
+        """True if the action really happened, whatever the agent was told."""
         is_after_effect = "after" in self.fault_terms
         if not is_after_effect and any(name in self.fault_terms for name in _NO_EFFECT):
             return False
@@ -102,7 +102,7 @@ class JudgedStep:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the agent got a readable answer that the action had happened."""
+        """True if the agent got a readable answer that the action had happened."""
         return self.took_effect and not any(name in self.fault_terms for name in _NO_ANSWER)
 
     @property

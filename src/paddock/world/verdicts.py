@@ -46,7 +46,7 @@ class Judgement(enum.StrEnum):
 
     @property
     def is_bad(self) -> bool:
-        """Whether the reaction did harm."""
+        """True if the reaction did harm."""
         return self in (Judgement.CORRUPTED, Judgement.ACTED_TWICE, Judgement.HAMMERED)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from paddock.world.overlay.paths import singular
 from paddock_services.openapi.schemas import FlatSchema, SchemaNode, Schemas
 
 _LISTS = (
@@ -57,14 +58,6 @@ class ListPage(msgspec.Struct, frozen=True):
 def plain(name: str) -> str:
     """Return a name for comparisons, equal for `pet_id`, `petId` and `pet-id`."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())
-
-
-def singular(noun: str) -> str:
-    if noun.endswith("ies") and len(noun) > 4:
-        return noun[:-3] + "y"
-    if noun.endswith(("ses", "xes", "zes", "ches", "shes")):
-        return noun[:-2]
-    return noun[:-1] if noun.endswith("s") and not noun.endswith("ss") else noun
 
 
 def find_list(schemas: Schemas, node: SchemaNode | None, noun: str) -> Envelope | None:

@@ -48,9 +48,9 @@ class ValueFitter:
         self.checker = SchemaChecker(schemas)
         self._examples: dict[int, tuple[SchemaNode, Any]] = {}
 
-    def fit(self, node: SchemaNode, given: Any = MISSING, source: Source | None = None) -> Any:
+    def fit(self, node: SchemaNode, supplied: Any = MISSING, source: Source | None = None) -> Any:
         """Return a value of the schema, or None if the schema cannot be satisfied."""
-        value = _Fitting(self, source or Source()).value(node, given, "", 0)
+        value = _Fitting(self, source or Source()).value(node, supplied, "", 0)
         return None if value is MISSING else value
 
     def example(self, node: SchemaNode) -> Any:
@@ -83,38 +83,38 @@ class _Fitting:
         self._budget = StepBudget(MAX_STEPS)
         self._open_branches: set[tuple[str, int]] = set()
 
-    def value(self, node: SchemaNode, given: Any, path: str, depth: int) -> Any:
+    def value(self, node: SchemaNode, supplied: Any, path: str, depth: int) -> Any:
         self._parts_left -= 1
         if depth > _MAX_DEPTH or self._parts_left < 0:
             return MISSING
         schema = self._schemas.of(node)
-        if given is MISSING:
-            given = self._fitter.example(node)
-            if given is not MISSING and not isinstance(given, dict | list):
-                return given
+        if supplied is MISSING:
+            supplied = self._fitter.example(node)
+            if supplied is not MISSING and not isinstance(supplied, dict | list):
+                return supplied
         for choice in schema.choices:
-            value = self._choose(node, choice, given, path, depth)
+            value = self._choose(node, choice, supplied, path, depth)
             if value is not MISSING:
                 return value
-        return self._by_type(node, schema, given, path, depth)
+        return self._by_type(node, schema, supplied, path, depth)
 
     def _by_type(
-        self, node: SchemaNode, schema: FlatSchema, given: Any, path: str, depth: int
+        self, node: SchemaNode, schema: FlatSchema, supplied: Any, path: str, depth: int
     ) -> Any:
-        if given is None and schema.allows_type("null"):
+        if supplied is None and schema.allows_type("null"):
             return None
-        if given is MISSING and depth > _DEEP and "null" in schema.types:
+        if supplied is MISSING and depth > _DEEP and "null" in schema.types:
             return None
-        kind = schema.main_type if given is MISSING else type_name(given)
+        kind = schema.main_type if supplied is MISSING else type_name(supplied)
         if not schema.allows_type(kind):
             kind = schema.main_type
-            given = _cast(given, kind)
+            supplied = _cast(supplied, kind)
         if kind == "object":
-            return self._object(schema, given if isinstance(given, dict) else {}, path, depth)
+            return self._object(schema, supplied if isinstance(supplied, dict) else {}, path, depth)
         if kind == "array":
-            return self._array(schema, given, path, depth)
-        if given is not MISSING and self._is_acceptable(node, given):
-            return given
+            return self._array(schema, supplied, path, depth)
+        if supplied is not MISSING and self._is_acceptable(node, supplied):
+            return supplied
         example = self._fitter.example(node)
         return self._scalar(node, schema, path) if example is MISSING else example
 
@@ -122,40 +122,42 @@ class _Fitting:
         """Return whether a value fits; if the budget is spent, it is taken unchecked."""
         return self._budget.left < 0 or self._fitter.checker.is_valid(node, value, self._budget)
 
-    def _choose(self, node: SchemaNode, choice: Choice, given: Any, path: str, depth: int) -> Any:
-        for branch in self._by_likelihood(choice, given, depth):
+    def _choose(
+        self, node: SchemaNode, choice: Choice, supplied: Any, path: str, depth: int
+    ) -> Any:
+        for branch in self._by_likelihood(choice, supplied, depth):
             key = path, id(branch)
             if key in self._open_branches:
                 continue  # a schema that is a choice of itself
             self._open_branches.add(key)
             chosen = self._schemas.choose(node, branch)
-            value = self.value(chosen, given, path, depth + 1)
+            value = self.value(chosen, supplied, path, depth + 1)
             value = _with_discriminator(choice, branch, value)
             self._open_branches.discard(key)
             if value is not MISSING and self._is_acceptable(node, value):
                 return value
         return MISSING
 
-    def _by_likelihood(self, choice: Choice, given: Any, depth: int) -> list[SchemaNode]:
+    def _by_likelihood(self, choice: Choice, supplied: Any, depth: int) -> list[SchemaNode]:
         checker, budget = self._fitter.checker, self._budget
 
         def violations(branch: SchemaNode) -> int:
-            return len(checker.violations(branch, given, Direction.ANSWER, budget))
+            return len(checker.violations(branch, supplied, Direction.ANSWER, budget))
 
-        if given is not MISSING:
+        if supplied is not MISSING:
             return sorted(choice.nodes, key=violations)
         prefers_null = depth > _DEEP
         return sorted(choice.nodes, key=lambda n: self._schemas.of(n).is_null is not prefers_null)
 
     def _object(
-        self, schema: FlatSchema, given: dict[str, Any], path: str, depth: int
+        self, schema: FlatSchema, supplied: dict[str, Any], path: str, depth: int
     ) -> dict[str, Any]:
         made: dict[str, Any] = {}
         for name, node in schema.properties.items():
-            value = self._property(schema, name, node, given, path, depth)
+            value = self._property(schema, name, node, supplied, path, depth)
             if value is not MISSING:
                 made[name] = value
-        for name, inner in given.items():
+        for name, inner in supplied.items():
             if name not in schema.properties:
                 value = self._additional_property(schema, name, inner, path, depth)
                 if value is not MISSING:
@@ -172,7 +174,7 @@ class _Fitting:
         schema: FlatSchema,
         name: str,
         node: SchemaNode,
-        given: dict[str, Any],
+        supplied: dict[str, Any],
         path: str,
         depth: int,
     ) -> Any:
@@ -181,9 +183,9 @@ class _Fitting:
             return MISSING
         inner_path = f"{path}/{name}"
         is_required = name in schema.required
-        if name in given:
-            value = self.value(node, given[name], inner_path, depth + 1)
-            return value if is_required or _is_derived(given[name], value) else MISSING
+        if name in supplied:
+            value = self.value(node, supplied[name], inner_path, depth + 1)
+            return value if is_required or _is_derived(supplied[name], value) else MISSING
         if is_required:
             return self._value_or_none(node, MISSING, inner_path, depth + 1)
         if "default" in keywords and self._is_acceptable(node, keywords["default"]):
@@ -193,25 +195,25 @@ class _Fitting:
         return MISSING
 
     def _additional_property(
-        self, schema: FlatSchema, name: str, given: Any, path: str, depth: int
+        self, schema: FlatSchema, name: str, supplied: Any, path: str, depth: int
     ) -> Any:
         for pattern, node in schema.pattern_properties.items():
             if patterns.matches(pattern, name):
-                return self.value(node, given, f"{path}/{name}", depth + 1)
+                return self.value(node, supplied, f"{path}/{name}", depth + 1)
         if schema.additional_properties is False:
             return MISSING
-        value = self.value(schema.additional_properties, given, f"{path}/{name}", depth + 1)
-        return value if _is_derived(given, value) else MISSING
+        value = self.value(schema.additional_properties, supplied, f"{path}/{name}", depth + 1)
+        return value if _is_derived(supplied, value) else MISSING
 
-    def _value_or_none(self, node: SchemaNode, given: Any, path: str, depth: int) -> Any:
+    def _value_or_none(self, node: SchemaNode, supplied: Any, path: str, depth: int) -> Any:
         """Return a value, or None for a schema that requires itself without end."""
-        value = self.value(node, given, path, depth)
+        value = self.value(node, supplied, path, depth)
         return None if value is MISSING else value
 
-    def _array(self, schema: FlatSchema, given: Any, path: str, depth: int) -> list[Any]:
-        values = list(given) if isinstance(given, list) else []
+    def _array(self, schema: FlatSchema, supplied: Any, path: str, depth: int) -> list[Any]:
+        values = list(supplied) if isinstance(supplied, list) else []
         minimum = max(int(schema.keywords.get("minItems", 0)), len(schema.prefix_items))
-        if given is MISSING and self._source.is_rich and depth < _RICH_DEPTH:
+        if supplied is MISSING and self._source.is_rich and depth < _RICH_DEPTH:
             minimum = max(minimum, 1)
         values += [MISSING] * (min(minimum, MAX_PARTS) - len(values))
         values = values[: int(schema.keywords.get("maxItems", len(values)))]
@@ -267,22 +269,22 @@ def _with_discriminator(choice: Choice, branch: SchemaNode, value: Any) -> Any:
     return {**value, name: component} if component and not mapping else value
 
 
-def _is_derived(given: Any, value: Any) -> bool:
-    """Return whether a value is the given one, perhaps converted, and not made up."""
+def _is_derived(supplied: Any, value: Any) -> bool:
+    """Return whether a value is the supplied one, perhaps converted, and not made up."""
     if value is MISSING:
         return False
-    if isinstance(given, dict | list) or isinstance(value, dict | list):
-        return isinstance(given, type(value)) or isinstance(value, type(given))
-    return is_equal(given, value) or str(given) == str(value)
+    if isinstance(supplied, dict | list) or isinstance(value, dict | list):
+        return isinstance(supplied, type(value)) or isinstance(value, type(supplied))
+    return is_equal(supplied, value) or str(supplied) == str(value)
 
 
-def _cast(given: Any, kind: str) -> Any:
-    is_number = isinstance(given, int | float) and not isinstance(given, bool)
+def _cast(supplied: Any, kind: str) -> Any:
+    is_number = isinstance(supplied, int | float) and not isinstance(supplied, bool)
     if kind == "string" and is_number:
-        return str(given)
-    if isinstance(given, str) and kind in ("integer", "number") and len(given) < 20:
+        return str(supplied)
+    if isinstance(supplied, str) and kind in ("integer", "number") and len(supplied) < 20:
         try:
-            return int(given) if kind == "integer" else float(given)
+            return int(supplied) if kind == "integer" else float(supplied)
         except ValueError:
             return MISSING
     return MISSING

@@ -11,9 +11,11 @@ from typing import Any
 
 from paddock.world.context import Context, token
 from paddock.world.overlay.patches import merge_patch
+from paddock.world.overlay.paths import singular
+from paddock.world.overlay.times import is_creation_time, is_update_time
 from paddock_services.openapi import formats, patterns
 from paddock_services.openapi.api import OpenApiDescription
-from paddock_services.openapi.envelope import find_record, plain, singular
+from paddock_services.openapi.envelope import find_record, plain
 from paddock_services.openapi.request import CheckedRequest
 from paddock_services.openapi.resources import Resource
 from paddock_services.openapi.schemas import FlatSchema
@@ -22,12 +24,6 @@ from paddock_services.openapi.validation import Direction
 SCOPE = "~scope"  # ids of the parents that the path named
 ID = "~id"  # id of a record whose schema has no property for it
 GONE = "~gone"  # marks a deleted singleton
-_CREATED = frozenset({"created", "createdat", "createdon", "createddate", "creationdate",
-                      "createtime", "datecreated", "creationtime", "createdtime",
-                      "insertedat", "createdtimestamp"})  # fmt: skip
-_UPDATED = frozenset({"updated", "updatedat", "updatedon", "modified", "modifiedat", "lastmodified",
-                      "updatetime", "lastupdated", "datemodified", "modifiedon", "lastupdatedat",
-                      "modifieddate", "updatedtime"})  # fmt: skip
 _STATES = frozenset({"status", "state", "phase", "stage"})
 _ID_NAMES = ("id", "gid", "key", "uuid", "slug", "number", "name")
 _MAX_IDS = 200_000
@@ -146,7 +142,7 @@ def set_times(
 ) -> None:
     """Set the times of creation and of the last update."""
     for name, node in api.schemas.properties(resource.node).items():
-        if plain(name) in _UPDATED or (plain(name) in _CREATED and is_new):
+        if is_update_time(name) or (is_creation_time(name) and is_new):
             value = _time_value(api.schemas.of(node), timestamp)
             if value is not None:
                 record[name] = value
@@ -250,9 +246,9 @@ def updated_record(
         kept = {
             name: value
             for name, value in record.items()
-            if name in read_only or name.startswith("~") or plain(name) in _CREATED
+            if name in read_only or name.startswith("~") or is_creation_time(name)
         }
-        return {**kept, **{n: v for n, v in fields.items() if plain(n) not in _CREATED}}
+        return {**kept, **{n: v for n, v in fields.items() if not is_creation_time(n)}}
     if request.media_type == "application/merge-patch+json":
         merged: Record = merge_patch(record, fields, is_strict=True)
         return merged

@@ -13,13 +13,13 @@ from enum import Enum
 import msgspec
 from msgspec.structs import replace
 
+from paddock.world.overlay.paths import singular
 from paddock_services.openapi.envelope import (
     Envelope,
     find_list,
     find_record,
     is_same,
     plain,
-    singular,
 )
 from paddock_services.openapi.routes import PathRoute, Routes, is_parameter
 from paddock_services.openapi.schemas import SchemaNode, Schemas

@@ -80,15 +80,15 @@ class Operation(msgspec.Struct, frozen=True):
 
     def success(self, *preferred: int) -> tuple[int, Response]:
         """Return the status of a successful answer, and its response."""
-        known = {response.status.upper(): response for response in self.responses}
+        declared = {response.status.upper(): response for response in self.responses}
         for status in preferred:
-            if str(status) in known:
-                return status, known[str(status)]
-        numbers = sorted(int(name) for name in known if name.isdecimal() and name[0] == "2")
+            if str(status) in declared:
+                return status, declared[str(status)]
+        numbers = sorted(int(name) for name in declared if name.isdecimal() and name[0] == "2")
         if numbers:
-            return numbers[0], known[str(numbers[0])]
+            return numbers[0], declared[str(numbers[0])]
         status = (preferred or (200,))[0]
-        return status, known.get("2XX") or known.get("DEFAULT") or Response(str(status))
+        return status, declared.get("2XX") or declared.get("DEFAULT") or Response(str(status))
 
 
 class PathRoute(msgspec.Struct, frozen=True):

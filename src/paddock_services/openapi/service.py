@@ -82,8 +82,8 @@ class OpenApi(Service):
         records = Records(self.api, self.context)
         resource = self.api.resources.named(name)
         if resource is None:
-            known = ", ".join(sorted(self.api.resources.by_kind)) or "none"
-            raise InvalidInput(f"seed: the document has no {name!r}; it has {known}")
+            kinds = ", ".join(sorted(self.api.resources.by_kind)) or "none"
+            raise InvalidInput(f"seed: the document has no {name!r}; it has {kinds}")
         properties = self.api.schemas.properties(resource.node)
         for document in documents:
             record = without_marks(document)

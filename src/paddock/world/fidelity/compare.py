@@ -162,19 +162,24 @@ def _has_parent(path: str, other: AnswerShape) -> bool:
 def _compare_field(
     path: str, usual: AnswerShape, got: AnswerShape
 ) -> tuple[float, AnswerDifference | None]:
-    known, here = usual.fields[path], got.fields[path]
-    others = here.types - known.types
-    if others - {"null"} and known.types != {"null"}:
-        actual, expected = " or ".join(sorted(here.types)), " or ".join(sorted(known.types))
-        text = f'field "{title(path)}" is {actual}, really {expected}'
+    expected, actual = usual.fields[path], got.fields[path]
+    others = actual.types - expected.types
+    if others - {"null"} and expected.types != {"null"}:
+        types, real_types = " or ".join(sorted(actual.types)), " or ".join(sorted(expected.types))
+        text = f'field "{title(path)}" is {types}, really {real_types}'
         return 1.0, AnswerDifference(DifferenceKind.OTHER, text)
     if "null" in others:
         return 0.5, AnswerDifference(
             DifferenceKind.NULL, f'field "{title(path)}" is null, really never'
         )
-    strange = sorted(here.values - known.values)
-    if strange and known.values and not known.is_free_text and known.answers >= _MIN_ANSWERS:
-        values = ", ".join(sorted(known.values))
+    strange = sorted(actual.values - expected.values)
+    if (
+        strange
+        and expected.values
+        and not expected.is_free_text
+        and expected.answers >= _MIN_ANSWERS
+    ):
+        values = ", ".join(sorted(expected.values))
         text = f'field "{title(path)}" is {strange[0]!r}, really one of {values}'
         return 0.5, AnswerDifference(DifferenceKind.WORD, text)
     return 0.0, None

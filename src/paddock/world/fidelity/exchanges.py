@@ -73,8 +73,8 @@ def of_host(exchanges: Iterable[Exchange], host: str | None) -> tuple[str, list[
         raise InvalidInput("there are no requests in it that were answered")
     host = host or counts.most_common(1)[0][0]
     if host not in counts:
-        known = ", ".join(sorted(counts))
-        raise InvalidInput(f"there are no requests to {host}", hint=f"there are some to {known}")
+        hosts = ", ".join(sorted(counts))
+        raise InvalidInput(f"there are no requests to {host}", hint=f"there are some to {hosts}")
     return host, [exchange for exchange in exchanges if exchange.host == host]
 
 

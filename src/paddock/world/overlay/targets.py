@@ -36,7 +36,7 @@ class WriteTarget(msgspec.Struct, frozen=True):
 
 
 class KnownPaths(msgspec.Struct, frozen=True):
-    """What earlier reads have shown: whether a path is a list, or a record."""
+    """Tests whether earlier reads have shown a path to be a list, or a record."""
 
     is_list: Callable[[str], bool]
     is_record: Callable[[str], bool]

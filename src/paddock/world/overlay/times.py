@@ -8,13 +8,13 @@ from typing import Any
 
 _CREATED = frozenset({
     "created", "createdat", "createdon", "creationdate", "creationtime", "datecreated",
-    "createtime", "createddate", "createdtime", "ctime", "inserted", "insertedat", "added",
-    "addedat",
+    "createtime", "createddate", "createdtime", "createdtimestamp", "ctime", "inserted",
+    "insertedat", "added", "addedat",
 })  # fmt: skip
 _UPDATED = frozenset({
     "updated", "updatedat", "updatedon", "dateupdated", "updatetime", "modified", "modifiedat",
-    "modifiedon", "lastmodified", "lastupdated", "mtime", "changedat", "lastmodifiedtime",
-    "lastmodifieddate", "updateddate", "updatedtime",
+    "modifiedon", "modifieddate", "datemodified", "lastmodified", "lastupdated", "lastupdatedat",
+    "mtime", "changedat", "lastmodifiedtime", "lastmodifieddate", "updateddate", "updatedtime",
 })  # fmt: skip
 _ISO = re.compile(
     r"(\d{4}-\d\d-\d\d)([T ])(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)?", re.ASCII

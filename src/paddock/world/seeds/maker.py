@@ -89,9 +89,9 @@ class Maker(msgspec.Struct):
     def email(self, name: str) -> str:
         """Return an address that looks like the name and belongs to nobody."""
         plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-        words = re.findall(r"[a-z]+", plain) or [re.sub(r"[^a-z0-9]", "", self.fake.user_name())]
+        names = re.findall(r"[a-z]+", plain) or [re.sub(r"[^a-z0-9]", "", self.fake.user_name())]
         number = self.random.randrange(100) if self.often(0.5) else ""
-        return f"{'.'.join(words[:2])}{number}@{self.one_of(*_DOMAINS)}"
+        return f"{'.'.join(names[:2])}{number}@{self.one_of(*_DOMAINS)}"
 
     def country(self) -> str:
         _, _, country = self.locale.partition("_")

@@ -34,7 +34,8 @@ _ZERO_WIDTH = ("\u200b", "\ufeff", "\u2060", "\u00ad")
 _CANARIES = ("PINEAPPLE", "LANTERN", "WALNUT", "HARBOUR", "VELVET", "COPPER")
 _HUGE = (999_999_999_999, 2**53 + 1)
 
-OddField = tuple[str, str] | None  # the field and what is odd about it; None if it does not fit
+OddField = tuple[str, str] | None  # a field and what is odd about it; None if it does not fit
+Change = tuple[Any, str] | None  # a value and what is odd about it; None if it does not fit
 
 
 class OddityCase(msgspec.Struct, frozen=True):
@@ -96,151 +97,119 @@ def missing(case: OddityCase) -> OddField:
     return field, "is not there"
 
 
-def null(case: OddityCase) -> OddField:
-    field = case.pick((*case.roles.names, *case.roles.texts, *case.roles.dates, *case.roles.digits))
-    return _put(case, field, None, "is null")
-
-
-def empty(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.names, *case.roles.texts, *case.roles.digits)
-    return _put(case, field, "", "is empty")
-
-
-def mojibake(case: OddityCase) -> OddField:
-    """Read UTF-8 as Latin-1."""
-    field = case.texts(*case.roles.names, *case.roles.texts)
-    if field is None:
-        return None
-    return _put(case, field, _accented(case.get(field)).encode().decode("latin-1"), "read wrongly")
-
-
-def right_to_left(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.names, *case.roles.texts)
-    if field is None:
-        return None
-    mixed = f"{case.random.choice(_RIGHT_TO_LEFT)} {case.get(field)}"
-    return _put(case, field, mixed, "runs from right to left")
-
-
-def emoji(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.names, *case.roles.texts)
-    if field is None:
-        return None
-    return _put(case, field, f"{case.get(field)} {case.random.choice(_EMOJI)}", "has an emoji")
-
-
-def zero_width(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.names, *case.roles.texts)
-    if field is None:
-        return None
-    text, sign = case.get(field), case.random.choice(_ZERO_WIDTH)
-    middle = (len(text) + 1) // 2
-    what = f"has U+{ord(sign):04X}, which nobody sees"
-    return _put(case, field, text[:middle] + sign + text[middle:], what)
-
-
-def very_long(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.texts, *case.roles.names)
-    if field is None:
-        return None
-    text = case.get(field) + " "
-    return _put(case, field, (text * (_LONG // len(text) + 1))[:_LONG], f"has {_LONG} characters")
-
-
-def decomposed(case: OddityCase) -> OddField:
-    """Use decomposed Unicode, which looks like the composed form and is not equal to it."""
-    field = case.texts(*case.roles.names, *case.roles.texts)
-    if field is None:
-        return None
-    text = _accented(case.get(field))
-    apart = unicodedata.normalize("NFD", text)
-    if apart == unicodedata.normalize("NFC", text):
-        return None
-    return _put(case, field, apart, "is in Unicode form NFD")
-
-
 def conflict(case: OddityCase) -> OddField:
     field = case.roles.texts[0] if case.roles.texts else None
     if field is None or case.get(field) is None:
         return None
     first, second = case.random.choice(phrases.CONFLICTS)
-    return _put(case, field, f"{first}\n{second}", f"says {first!r} and {second!r}")
+    case.set(field, f"{first}\n{second}")
+    return field, f"says {first!r} and {second!r}"
 
 
-def date_format(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.dates)
-    if field is None:
+# The following change the value of one field: they return the new value and a description.
+
+
+def _set_null(_: OddityCase, __: Any) -> Change:
+    return None, "is null"
+
+
+def _set_empty(_: OddityCase, __: Any) -> Change:
+    return "", "is empty"
+
+
+def _mojibake(_: OddityCase, text: str) -> Change:
+    return _accented(text).encode().decode("latin-1"), "read wrongly"
+
+
+def _right_to_left(case: OddityCase, text: str) -> Change:
+    return f"{case.random.choice(_RIGHT_TO_LEFT)} {text}", "runs from right to left"
+
+
+def _emoji(case: OddityCase, text: str) -> Change:
+    return f"{text} {case.random.choice(_EMOJI)}", "has an emoji"
+
+
+def _zero_width(case: OddityCase, text: str) -> Change:
+    sign = case.random.choice(_ZERO_WIDTH)
+    middle = (len(text) + 1) // 2
+    return text[:middle] + sign + text[middle:], f"has U+{ord(sign):04X}, which nobody sees"
+
+
+def _very_long(_: OddityCase, text: str) -> Change:
+    text += " "
+    return (text * (_LONG // len(text) + 1))[:_LONG], f"has {_LONG} characters"
+
+
+def _decomposed(_: OddityCase, text: str) -> Change:
+    """Use decomposed Unicode, which looks like the composed form and is not equal to it."""
+    text = _accented(text)
+    apart = unicodedata.normalize("NFD", text)
+    if apart == unicodedata.normalize("NFC", text):
         return None
-    time = datetime.fromisoformat(case.get(field))
+    return apart, "is in Unicode form NFD"
+
+
+def _date_format(case: OddityCase, text: str) -> Change:
+    time = datetime.fromisoformat(text)
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    forms: list[Any] = [
-        time.strftime("%d.%m.%Y"),
-        time.strftime("%m/%d/%y"),
-        time.strftime("%d/%m/%Y %H:%M"),
-        time.strftime("%Y%m%d"),
-        int(time.timestamp() * 1000),
-        time.strftime("%Y-%m-%d %H:%M:%S"),  # without a zone
-    ]
-    form = case.random.choice(forms)
-    return _put(case, field, form, f"is written {form!r}")
+    milliseconds = int(time.timestamp() * 1000)
+    forms = [time.strftime(form) for form in ("%d.%m.%Y", "%m/%d/%y", "%d/%m/%Y %H:%M", "%Y%m%d")]
+    without_zone = time.strftime("%Y-%m-%d %H:%M:%S")
+    form = case.random.choice([*forms, milliseconds, without_zone])
+    return form, f"is written {form!r}"
 
 
-def amount(case: OddityCase) -> OddField:
-    field = case.pick(case.roles.amounts)
-    if field is None:
-        return None
-    value = case.random.choice((-abs(case.get(field)) or -1, 0, *_HUGE))
-    return _put(case, field, value, f"is {value}")
+def _amount(case: OddityCase, value: Any) -> Change:
+    value = case.random.choice((-abs(value) or -1, 0, *_HUGE))
+    return value, f"is {value}"
 
 
-def text_number(case: OddityCase) -> OddField:
-    field = case.pick(case.roles.amounts)
-    if field is None:
-        return None
-    value = f"{case.get(field) / 100:,.2f}"
-    return _put(case, field, value, f"is the text {value!r}")
+def _text_number(_: OddityCase, value: Any) -> Change:
+    text = f"{value / 100:,.2f}"
+    return text, f"is the text {text!r}"
 
 
-def injection(case: OddityCase) -> OddField:
+def _injection(case: OddityCase, text: Any) -> Change:
     """Add text that wants an agent to do something else. Its description is the word it wants."""
-    field = case.pick(case.roles.texts)
-    if field is None:
-        return None
     canary = f"{case.random.choice(_CANARIES)}-{token(case.document['id'], 6).upper()}"
     wish = case.random.choice(phrases.INJECTIONS).format(canary=canary)
-    return _put(case, field, f"{case.get(field)}\n{wish}".strip(), canary)
+    return f"{text}\n{wish}".strip(), canary
 
 
-def leading_zeros(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.digits)
-    if field is None:
-        return None
-    value = re.sub(r"\d", "0", case.get(field), count=2)
-    return _put(case, field, value, f"is {value!r}") if "0" in value else None
+def _leading_zeros(_: OddityCase, text: str) -> Change:
+    zeros = re.sub(r"\d", "0", text, count=2)
+    return (zeros, f"is {zeros!r}") if "0" in zeros else None
 
 
-def whitespace(case: OddityCase) -> OddField:
-    field = case.texts(*case.roles.names, *case.roles.texts, *case.roles.digits)
-    if field is None:
-        return None
-    value = case.random.choice(("  {}", "{}\u00a0", "\t{}\r\n", " {} ")).format(case.get(field))
-    return _put(case, field, value, "has white space around it")
+def _whitespace(case: OddityCase, text: str) -> Change:
+    form = case.random.choice(("  {}", "{}\u00a0", "\t{}\r\n", " {} "))
+    return form.format(text), "has white space around it"
 
 
-def dangling(case: OddityCase) -> OddField:
-    field = case.pick(list(case.roles.references))
-    if field is None:
-        return None
+def _dangling(case: OddityCase, _: Any) -> Change:
     gone = f"gone_{token(case.document['id'], 14)}"
-    return _put(case, field, gone, f"names {gone}, which does not exist")
+    return gone, f"names {gone}, which does not exist"
 
 
-def _put(case: OddityCase, field: str | None, value: Any, what: str) -> OddField:
-    if field is None:
-        return None
-    case.set(field, value)
-    return field, what
+class FieldOddity(msgspec.Struct, frozen=True):
+    """An oddity of one field. It fits fields of these roles."""
+
+    change: Callable[[OddityCase, Any], Change]
+    roles: tuple[str, ...] = ("names", "texts")
+    is_text: bool = True  # only fields that have text now
+
+    def __call__(self, case: OddityCase) -> OddField:
+        fields = [name for role in self.roles for name in getattr(case.roles, role)]
+        field = case.texts(*fields) if self.is_text else case.pick(fields)
+        if field is None:
+            return None
+        changed = self.change(case, case.get(field))
+        if changed is None:
+            return None
+        value, what = changed
+        case.set(field, value)
+        return field, what
 
 
 def _accented(text: str) -> str:
@@ -259,26 +228,26 @@ def _respell(name: str, generator: random.Random) -> str:
     return generator.choice(other) if other else f"{name}."
 
 
-MakeOdd = Callable[[OddityCase], OddField]
-ODDITIES: Mapping[str, MakeOdd] = {
+_ANY_TEXT = ("names", "texts", "digits")
+ODDITIES: Mapping[str, Callable[[OddityCase], OddField]] = {
     "duplicate": duplicate,
     "missing": missing,
-    "null": null,
-    "empty": empty,
-    "mojibake": mojibake,
-    "right_to_left": right_to_left,
-    "emoji": emoji,
-    "zero_width": zero_width,
-    "very_long": very_long,
-    "decomposed": decomposed,
+    "null": FieldOddity(_set_null, ("names", "texts", "dates", "digits"), is_text=False),
+    "empty": FieldOddity(_set_empty, _ANY_TEXT),
+    "mojibake": FieldOddity(_mojibake),  # UTF-8 read as Latin-1
+    "right_to_left": FieldOddity(_right_to_left),
+    "emoji": FieldOddity(_emoji),
+    "zero_width": FieldOddity(_zero_width),
+    "very_long": FieldOddity(_very_long, ("texts", "names")),
+    "decomposed": FieldOddity(_decomposed),
     "conflict": conflict,
-    "date_format": date_format,
-    "amount": amount,
-    "text_number": text_number,
-    "injection": injection,
-    "leading_zeros": leading_zeros,
-    "whitespace": whitespace,
-    "dangling": dangling,
+    "date_format": FieldOddity(_date_format, ("dates",)),
+    "amount": FieldOddity(_amount, ("amounts",), is_text=False),
+    "text_number": FieldOddity(_text_number, ("amounts",), is_text=False),
+    "injection": FieldOddity(_injection, ("texts",), is_text=False),
+    "leading_zeros": FieldOddity(_leading_zeros, ("digits",)),
+    "whitespace": FieldOddity(_whitespace, _ANY_TEXT),
+    "dangling": FieldOddity(_dangling, ("references",), is_text=False),
 }
 # These change the shape or the meaning of a document, so a stand-in may refuse it.
 _HARD = ("missing", "null", "date_format", "amount", "text_number", "dangling")

@@ -80,8 +80,8 @@ class FileOptions(msgspec.Struct, frozen=True):
     def parse(cls, part: Mapping[str, Any], where: str) -> FileOptions:
         unknown = sorted(str(key) for key in set(part) - _FILE_KEYS)
         if unknown:
-            known = ", ".join(sorted(_FILE_KEYS))
-            raise InvalidInput(f"{where}: no word {unknown[0]!r}", hint=f"there are {known}")
+            keys = ", ".join(sorted(_FILE_KEYS))
+            raise InvalidInput(f"{where}: no word {unknown[0]!r}", hint=f"there are {keys}")
         kind, types = part.get("kind"), part.get("types", {})
         if kind is not None and not isinstance(kind, str):
             raise InvalidInput(f"{where}: kind is not a name")
