@@ -139,7 +139,7 @@ class _Page:
         line = (
             f"{numbers[0]:>6} {numbers[1]:>6}  {pair.what:<16}  {cut(call, max(room, 20))}{change}"
         )
-        yield paint(line, _COLOURS.get(pair.what) if self.is_coloured else None)
+        yield paint(line, _COLOURS.get(pair.what), self.is_coloured)
         yield from (f"{'':<33}{cut(line, self.width - 33)}" for line in said_lines(pair))
         if self.is_full and pair.here and pair.there:
             for part in pair.parts:
@@ -229,7 +229,7 @@ class _Page:
             yield f"          and {count - len(shown)} more"
 
     def _bold(self, line: str) -> str:
-        return paint(line, "1" if self.is_coloured else None)
+        return paint(line, "1", self.is_coloured)
 
 
 def _facts_of(column: Column) -> dict[str, str]:

@@ -145,7 +145,7 @@ class DemoPage:
             self._say(f"{indent}{line}")
 
     def _paint(self, text: str, colour: str | None) -> str:
-        return paint(text, colour if self._is_coloured else None)
+        return paint(text, colour, self._is_coloured)
 
     def _gap(self) -> None:
         self._say("")

@@ -155,7 +155,7 @@ class NetworkColumns(msgspec.Struct, frozen=True):
 
     def lines(self, row: NetworkRow) -> Iterator[str]:
         line = self._line(row.cells)
-        yield paint(line, row.colour if self.is_coloured else None)
+        yield paint(line, row.colour, self.is_coloured)
         if row.why:
             indent = self.widths["STEP"] + 4
             for at, line in enumerate(worded(row.why, self.width - indent)):

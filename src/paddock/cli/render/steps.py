@@ -122,7 +122,7 @@ def step_lines(
         out=cut(plain(row.outcome or "-", 20), 9),
         took=took(shown.duration_us),
     )
-    yield paint(line, VERDICT_COLOURS.get(row.verdict or "") if is_coloured else None)
+    yield paint(line, VERDICT_COLOURS.get(row.verdict or ""), is_coloured)
     for detail in detail_lines(step):
         yield columns.detail(">", detail)
     programs = step.programs

@@ -92,7 +92,7 @@ def difference_lines(
         sign, colour = _SIGNS[difference.what]
         step = "" if difference.change.step is None else f" (step {difference.change.step})"
         of = f"{plain(difference.change.kind, _MAX_NAME)}/{plain(difference.change.id, _MAX_NAME)}"
-        yield paint(f"  {sign} {of}{step}", colour if is_coloured else None)
+        yield paint(f"  {sign} {of}{step}", colour, is_coloured)
         fields = [
             field for field in difference.fields if not (field.is_new and field.after in _NOTHING)
         ]
