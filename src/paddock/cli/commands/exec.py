@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.options import add_spec_options, only_for_new, spec_from
+from paddock.cli.options import add_spec_options, command_from, only_for_new, spec_from
 from paddock.cli.output import say_json, warn
 from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import trusted_policy
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     from paddock.cli.own_sandbox import create_sandbox
     from paddock.doors.machine.sandbox import Sandbox
 
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    command = command_from(options)
     if not command:
         raise InvalidInput("exec: no command; e.g. paddock exec -- python3 -c 'print(1)'")
     if options.id:

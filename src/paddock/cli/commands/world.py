@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from paddock.cli.output import is_coloured, say, say_json, sentences
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
@@ -80,7 +82,7 @@ def _list(options: argparse.Namespace) -> None:
         faults = faults_by_host(home / "runs" / run)
         rows = [row_of(service, faults) for service in world.services]
     if options.json:
-        say_json([service.as_json() for service in rows])
+        say_json([asdict(row) for row in rows])
     else:
         say(service_table(rows) if rows else f"the world of {run} has no services")
 

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -14,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from paddock.cli.output import counts, is_coloured, pick, say
+from paddock.cli.output import counts, is_coloured, pick, say, say_json
 from paddock.cli.render.cells import VERDICT_COLOURS, cells, cut, fit, labelled, paint, worded
 from paddock.cli.render.run_lines import about_text, repeats_text
 from paddock.cli.render.table import line_width, terminal_table
@@ -60,15 +58,11 @@ _PIPED_WIDTH = 200
 def write_json(scan: NetworkScan) -> None:
     """Write one object a line: the steps, then what was refused again, then the alerts."""
     for traffic in scan:
-        _write_line(traffic_json(traffic))
+        say_json(traffic_json(traffic))
     for step, again in scan.repeats().items():
-        _write_line(repeats_json(step, again))
+        say_json(repeats_json(step, again))
     for group in scan.alerts():
-        _write_line(group.as_json())
-
-
-def _write_line(value: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value) + "\n")
+        say_json(asdict(group))
 
 
 def write_text(scan: NetworkScan, start_us: int, *, with_why: bool) -> None:
@@ -295,9 +289,6 @@ class AlertGroup(msgspec.Struct):
     first_at: int = 0
     last_at: int = 0
     steps: list[int] = []  # the first few
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class NetworkScan:

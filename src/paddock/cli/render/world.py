@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 
 from paddock.cli.render.cells import labelled, paint
 from paddock.cli.render.table import line_width, terminal_table
@@ -192,9 +191,6 @@ class ServiceRow(msgspec.Struct, frozen=True):
     changes: int
     faults: int | None  # on purpose, towards this host; None: there is no journal
     broken: list[str]  # invariants
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class FieldDiff(msgspec.Struct, frozen=True):
