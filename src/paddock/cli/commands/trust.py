@@ -60,20 +60,20 @@ def _list(options: argparse.Namespace) -> int:
     from paddock.state.home import Home
     from paddock.state.trusted_files import TrustedFiles
 
-    files_found = TrustedFiles(Home.find()).all()
+    trusted = TrustedFiles(Home.find()).all()
     if options.json:
         files: list[dict[str, Any]] = [
             {"file": file.path, "digest": file.digest, "agreed_at": file.agreed_at,
              "requests": list(file.requests)}
-            for file in files_found
+            for file in trusted
         ]  # fmt: skip
         say_json({"files": files})
         return 0
-    for file in files_found:
+    for file in trusted:
         say(f"{_plain(file.path)}  since {clock(int(file.agreed_at * 1e6))}")
         for text in file.requests:
             say(f"  - {_plain(text)}")
-    if not files_found:
+    if not trusted:
         say("nothing was agreed to")
     return 0
 
