@@ -1,5 +1,5 @@
 """Values as people read them: lines, tables, the live screen of a run, the view of `paddock step`.
 
-Agents and servers chose many of the words: each goes through `paddock.model.printable.plain`, stands on
+Agents and servers chose many of the words: each goes through `printable`, stands on
 one line and has a bounded length, so that none can pass for a line of ours or steer a terminal.
 """
