@@ -20,7 +20,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.events import InvalidCall
 from paddock.policy.decide import Policy
 from paddock.policy.effects import STRICTNESS
-from paddock.policy.tools import Tool as Declared
+from paddock.policy.tools import ToolTerms
 
 MAX_NESTING = 16  # tools that call tools; each level may hold a thread
 _MAX_RECORDED = 2000
@@ -123,7 +123,7 @@ def record_invalid(gate: Gate, result: ToolResult, context: Mapping[str, Any] | 
     return result
 
 
-def _effects(declared: Declared) -> tuple[Effect, Effect]:
+def _effects(declared: ToolTerms) -> tuple[Effect, Effect]:
     """Return the strictest and the loosest effect that the file gives the tool."""
     if isinstance(declared.effect, Effect):
         return declared.effect, declared.effect
