@@ -254,7 +254,8 @@ def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iter
             yield from _field(printable(key, 40), value)
     for blob in record.blobs:
         left = "" if blob.is_kept else f", not kept: sha256 {printable(blob.sha256, 64)}"
-        yield f"  (a preview stands for {blob.size_bytes} bytes at {printable(blob.path, 200)}{left})"
+        path = printable(blob.path, 200)
+        yield f"  (a preview stands for {blob.size_bytes} bytes at {path}{left})"
 
 
 def gist_lines(pieces: Iterable[tuple[str, str]], *, is_model: bool) -> Iterator[str]:
