@@ -34,7 +34,7 @@ from clients.packages import clients
 from paddock.policy.analysis.lint import check
 from paddock.policy.analysis.review import Level
 from paddock.run.scenarios.parser import read_scenario
-from paddock.world.services.model.loading import load_file
+from paddock.world.services.model.loader import load_file
 from polling import is_readable
 
 PATIENCE_S = 90

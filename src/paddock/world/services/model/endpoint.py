@@ -23,7 +23,7 @@ from paddock.llm.served_errors import error_body, error_headers
 from paddock.world.service import Receive, Scope, Send
 from paddock.world.services.model import embeddings, listing
 from paddock.world.services.model.memory import RESPONSES
-from paddock.world.services.model.plot import Plot
+from paddock.world.services.model.player import ScriptPlayer
 from paddock.world.services.model.script import MODELS
 from paddock.world.store import Store
 
@@ -54,7 +54,7 @@ class _Request(msgspec.Struct, frozen=True):
 class Endpoint:
     """What the service answers with."""
 
-    def __init__(self, plot: Plot, store: Store, start: float) -> None:
+    def __init__(self, plot: ScriptPlayer, store: Store, start: float) -> None:
         self._plot = plot
         self._store = store
         self._start = start

@@ -26,7 +26,7 @@ from paddock.llm.conversation import (
 )
 from paddock.llm.served_answer import ServedAnswer, ServedUsage
 from paddock.world.context import Context
-from paddock.world.services.model.script import Entry
+from paddock.world.services.model.script import ScriptEntry
 
 MOMENTS, UNMATCHED, RESPONSES = "moments", "unmatched", "responses"
 MAX_KEPT = 4 << 20  # characters of one response with all that was said before it
@@ -38,7 +38,7 @@ _LETTERS = ((string.ascii_letters + string.digits) * 5)[:256].encode()
 _NONE = {"requests": 0, "input_tokens": 0, "output_tokens": 0}
 
 
-class Moment(msgspec.Struct):
+class ScriptPosition(msgspec.Struct):
     """One point of a conversation, and what was answered there."""
 
     places: ConversationPoint
@@ -58,28 +58,28 @@ class Moment(msgspec.Struct):
         return turn not in self.used and turn not in self.failed
 
 
-class Memory:
+class ScriptMemory:
     """Reads and writes moments and conversations. The caller has a transaction open."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._store = context.store
 
-    def moment(self, asked: ModelRequest) -> Moment:
+    def moment(self, asked: ModelRequest) -> ScriptPosition:
         where = places(asked.messages)
         kept = self._store.get(MOMENTS, where.here)
         if kept is None:
-            return Moment(where, asked.turn, self._used_before(where, asked.turn))
-        return Moment(where, asked.turn, *(kept[name] for name in _KEPT))
+            return ScriptPosition(where, asked.turn, self._used_before(where, asked.turn))
+        return ScriptPosition(where, asked.turn, *(kept[name] for name in _KEPT))
 
-    def mint(self, moment: Moment) -> Callable[[str, int], str]:
+    def mint(self, moment: ScriptPosition) -> Callable[[str, int], str]:
         """Return a function that makes random-looking ids. They follow from the conversation, not
         from what else goes on."""
         context = self._context
         stem = f"{context.seed}/{context.name}/{moment.places.here}/{moment.asked}"
         return lambda what, length: _letters(f"{stem}/{what}", length)
 
-    def count(self, moment: Moment, name: str) -> int:
+    def count(self, moment: ScriptPosition, name: str) -> int:
         """Return a counter of the whole world; asked again at the same point, it does not
         advance."""
         if name not in moment.counters:
@@ -87,7 +87,11 @@ class Memory:
         return moment.counters[name]
 
     def keep(
-        self, moment: Moment, asked: ModelRequest, entry: Entry, usage: ServedUsage | None
+        self,
+        moment: ScriptPosition,
+        asked: ModelRequest,
+        entry: ScriptEntry,
+        usage: ServedUsage | None,
     ) -> None:
         """Record that an entry answered here; without usage, with an error."""
         noted = moment.failed if usage is None else moment.given
@@ -110,7 +114,7 @@ class Memory:
         }
         self._store.put(MOMENTS, here.here, document)
 
-    def miss(self, moment: Moment, asked: ModelRequest, why: str) -> None:
+    def miss(self, moment: ScriptPosition, asked: ModelRequest, why: str) -> None:
         """Record a request that the script has no answer to."""
         here = moment.places
         old = self._store.get(UNMATCHED, here.here) or {"asked": 0}

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from paddock.llm.served_answer import CHUNK, ServedError, Stop
-from paddock.world.services.model.matching import Condition
+from paddock.world.services.model.conditions import RequestCondition
 
 # What is listed when the script lists none.
 MODELS = ("claude-haiku-5-5", "claude-opus-5-5", "claude-sonnet-5-5", "gpt-5.5", "gpt-6-sol")
@@ -20,7 +20,7 @@ class CallWords(msgspec.Struct, frozen=True):
     arguments: Any
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ScriptReply(msgspec.Struct, frozen=True):
     """What is answered; text, thinking and calls may have templates."""
 
     text: Any = None
@@ -33,12 +33,12 @@ class Reply(msgspec.Struct, frozen=True):
     usage: tuple[tuple[str, int], ...] = ()  # fields of Usage that are not counted
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ScriptEntry(msgspec.Struct, frozen=True):
     """A turn or a rule."""
 
     id: str
-    conditions: tuple[Condition, ...]
-    reply: Reply
+    conditions: tuple[RequestCondition, ...]
+    reply: ScriptReply
     line: int | None = None
     is_turn: bool = False
     is_repeated: bool = False  # a turn that is not used up
@@ -48,9 +48,9 @@ class Script(msgspec.Struct, frozen=True):
     """All that the model has to say."""
 
     name: str
-    turns: tuple[Entry, ...] = ()
-    rules: tuple[Entry, ...] = ()
-    otherwise: Entry | None = None
+    turns: tuple[ScriptEntry, ...] = ()
+    rules: tuple[ScriptEntry, ...] = ()
+    otherwise: ScriptEntry | None = None
     is_strict: bool = True
     models: tuple[str, ...] = ()  # empty: any name will do
     chunk: int = CHUNK

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from paddock.model.errors import InvalidInput
 from paddock.world.service import ASGIApp, Service
 from paddock.world.services.model.endpoint import Endpoint
-from paddock.world.services.model.loading import load_file, load_words
-from paddock.world.services.model.memory import MOMENTS, UNMATCHED, Memory
-from paddock.world.services.model.plot import Plot
+from paddock.world.services.model.loader import load_file, load_words
+from paddock.world.services.model.memory import MOMENTS, UNMATCHED, ScriptMemory
+from paddock.world.services.model.player import ScriptPlayer
 from paddock.world.services.model.script import Script
 
 _HINT = "write script: scenario.yaml, or script: {turns: [...]}"
@@ -45,7 +45,7 @@ class Model(Service):
     def app(self) -> ASGIApp:
         store = self.context.store
         store.index(MOMENTS, "conversation")
-        return Endpoint(Plot(self.script, self.context), store, self.context.start)
+        return Endpoint(ScriptPlayer(self.script, self.context), store, self.context.start)
 
     def show(self) -> dict[str, Any]:
         """Return how far the script was played, in which conversations, and what it could not
@@ -55,7 +55,7 @@ class Model(Service):
             script = self.script
         except InvalidInput:  # long after a run, its script may be gone
             script = Script("(cannot be read)")
-        conversations = Memory(self.context).conversations()
+        conversations = ScriptMemory(self.context).conversations()
         used: dict[str, int] = {}
         for one in conversations:
             for entry, times in one["answers"].items():

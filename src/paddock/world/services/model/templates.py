@@ -14,7 +14,7 @@ import msgspec
 
 from paddock.llm.conversation import CallResult, ModelRequest
 from paddock.policy.json_bounds import Bounds, bound
-from paddock.world.services.model.matching import Groups, ScriptFailed
+from paddock.world.services.model.conditions import Groups, ScriptFailed
 
 ROOTS = ("user", "system", "model", "turn", "messages", "tool_result", "results", "match",
          "counter")  # fmt: skip
@@ -76,7 +76,7 @@ def _parse_text(text: str) -> Template:
     return Template(tuple(part for part in parts if part != ""))
 
 
-class Scope(msgspec.Struct):
+class TemplateScope(msgspec.Struct):
     """What templates see of one request."""
 
     asked: ModelRequest

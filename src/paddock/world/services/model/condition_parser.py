@@ -6,10 +6,10 @@ import regex
 
 from paddock.model.errors import InvalidInput
 from paddock.policy.globs import check_glob
-from paddock.world.services.model.matching import (
-    Condition,
+from paddock.world.services.model.conditions import (
     MessagesNumber,
     ModelIs,
+    RequestCondition,
     SystemSays,
     TextTest,
     ToolGave,
@@ -18,20 +18,20 @@ from paddock.world.services.model.matching import (
     UserSays,
     compiled,
 )
-from paddock.world.services.model.words import Here, Words
+from paddock.world.services.model.script_reader import Here, ScriptReader
 
 MATCH = ("user", "system", "model", "tool_result", "turn", "tools", "messages")
 _MOST = 1_000_000
 
-Found = tuple[tuple[Condition, ...], frozenset[str]]
+ParsedMatch = tuple[tuple[RequestCondition, ...], frozenset[str]]
 
 
-def read_match(words: Words, here: Here | None) -> Found:
+def read_match(words: ScriptReader, here: Here | None) -> ParsedMatch:
     """Parse the conditions, and the names of the groups in their patterns."""
     if here is None:
         return (), frozenset()
     given = words.mapping(here, MATCH)
-    conditions: list[Condition] = []
+    conditions: list[RequestCondition] = []
     tests: list[TextTest] = []
     if (user := given.get("user")) is not None:
         tests.append(_text_test(words, user))
@@ -47,8 +47,8 @@ def read_match(words: Words, here: Here | None) -> Found:
     return tuple(conditions), _groups(words, here, tests)
 
 
-def _plain(words: Words, given: dict[str, Here]) -> list[Condition]:
-    found: list[Condition] = []
+def _plain(words: ScriptReader, given: dict[str, Here]) -> list[RequestCondition]:
+    found: list[RequestCondition] = []
     if (model := given.get("model")) is not None:
         found.append(ModelIs(tuple(_glob(words, model, one) for one in words.texts(model))))
     if (turn := given.get("turn")) is not None:
@@ -60,7 +60,7 @@ def _plain(words: Words, given: dict[str, Here]) -> list[Condition]:
     return found
 
 
-def _text_test(words: Words, here: Here) -> TextTest:
+def _text_test(words: ScriptReader, here: Here) -> TextTest:
     if not isinstance(here.value, dict):
         return TextTest(words.texts(here))
     given = words.mapping(here, ("contains", "regex"))
@@ -69,7 +69,7 @@ def _text_test(words: Words, here: Here) -> TextTest:
     return TextTest(words.texts(given.get("contains")), _pattern(words, given.get("regex")))
 
 
-def _tool_gave(words: Words, here: Here) -> ToolGave:
+def _tool_gave(words: ScriptReader, here: Here) -> ToolGave:
     if not isinstance(here.value, dict):
         name = words.text(here, "write the name of the tool, or {name: ..., contains: ...}")
         return ToolGave(_glob(words, here, name or "*"), TextTest())
@@ -82,7 +82,7 @@ def _tool_gave(words: Words, here: Here) -> ToolGave:
     )
 
 
-def _pattern(words: Words, here: Here | None) -> str | None:
+def _pattern(words: ScriptReader, here: Here | None) -> str | None:
     text = words.text(here)
     if here is None or text is None:
         return None
@@ -94,7 +94,7 @@ def _pattern(words: Words, here: Here | None) -> str | None:
     return text
 
 
-def _glob(words: Words, here: Here, glob: str) -> str:
+def _glob(words: ScriptReader, here: Here, glob: str) -> str:
     try:
         check_glob(glob, "")
     except InvalidInput as error:
@@ -102,7 +102,7 @@ def _glob(words: Words, here: Here, glob: str) -> str:
     return glob
 
 
-def _numbers(words: Words, here: Here) -> frozenset[int]:
+def _numbers(words: ScriptReader, here: Here) -> frozenset[int]:
     if not isinstance(here.value, list):
         one = words.whole(here, 1, _MOST)
         return frozenset(() if one is None else (one,))
@@ -110,7 +110,7 @@ def _numbers(words: Words, here: Here) -> frozenset[int]:
     return frozenset(number for number in found if number is not None)
 
 
-def _messages(words: Words, here: Here) -> MessagesNumber:
+def _messages(words: ScriptReader, here: Here) -> MessagesNumber:
     if not isinstance(here.value, dict):
         number = words.whole(here, 1, _MOST) or 1
         return MessagesNumber(number, number)
@@ -121,7 +121,7 @@ def _messages(words: Words, here: Here) -> MessagesNumber:
     return MessagesNumber(least or 1, words.whole(given.get("at_most"), 1, _MOST))
 
 
-def _groups(words: Words, here: Here, tests: list[TextTest]) -> frozenset[str]:
+def _groups(words: ScriptReader, here: Here, tests: list[TextTest]) -> frozenset[str]:
     patterns = [compiled(test.pattern) for test in tests if test.pattern is not None]
     names = [name for pattern in patterns for name in pattern.groupindex]
     if len(names) != len(set(names)):

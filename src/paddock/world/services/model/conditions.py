@@ -22,7 +22,7 @@ class ScriptFailed(Exception):
     """The script cannot be followed on this request."""
 
 
-class Condition(Protocol):
+class RequestCondition(Protocol):
     """One thing that must hold."""
 
     def test(self, asked: ModelRequest) -> Groups | None:
@@ -139,7 +139,7 @@ class MessagesNumber(msgspec.Struct, frozen=True):
         return f"messages are at least {self.least}{most}"
 
 
-def try_all(conditions: Sequence[Condition], asked: ModelRequest) -> Groups | None:
+def try_all(conditions: Sequence[RequestCondition], asked: ModelRequest) -> Groups | None:
     """Return what the patterns capture if all conditions hold, else None."""
     found: dict[str, str] = {}
     for condition in conditions:
@@ -150,7 +150,7 @@ def try_all(conditions: Sequence[Condition], asked: ModelRequest) -> Groups | No
     return found
 
 
-def first_that_fails(conditions: Sequence[Condition], asked: ModelRequest) -> str:
+def first_that_fails(conditions: Sequence[RequestCondition], asked: ModelRequest) -> str:
     for condition in conditions:
         if condition.test(asked) is None:
             return condition.said()

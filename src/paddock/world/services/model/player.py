@@ -10,28 +10,28 @@ from msgspec.structs import replace
 from paddock.llm.conversation import ModelRequest, RequestedCall, count_tokens
 from paddock.llm.served_answer import ServedAnswer, ServedError, ServedFormat, ServedUsage, Stop
 from paddock.world.context import Context
-from paddock.world.services.model.matching import (
+from paddock.world.services.model.conditions import (
     NOTHING,
     Groups,
     ScriptFailed,
     first_that_fails,
     try_all,
 )
-from paddock.world.services.model.memory import Memory, Moment
-from paddock.world.services.model.script import CallWords, Entry, Reply, Script
-from paddock.world.services.model.templates import MAX_ANSWER, Scope, as_text
+from paddock.world.services.model.memory import ScriptMemory, ScriptPosition
+from paddock.world.services.model.script import CallWords, Script, ScriptEntry, ScriptReply
+from paddock.world.services.model.templates import MAX_ANSWER, TemplateScope, as_text
 
-_NOT_STRICT = Entry("nothing", (), Reply(text="(The script has no answer to this.)"))
+_NOT_STRICT = ScriptEntry("nothing", (), ScriptReply(text="(The script has no answer to this.)"))
 _SHOWN = 160  # characters of a text, in a refusal
 _SHOWN_ENTRIES = 10
 
 
-class Plot:
+class ScriptPlayer:
     """One script at work in one world."""
 
     def __init__(self, script: Script, context: Context) -> None:
         self.script = script
-        self.memory = Memory(context)
+        self.memory = ScriptMemory(context)
         self._context = context
 
     def play(self, asked: ModelRequest, wire: ServedFormat) -> ServedAnswer | ServedError:
@@ -51,14 +51,14 @@ class Plot:
             return ServedError(400, why, "invalid_request_error", "script_has_no_answer")
 
     def _perform(
-        self, moment: Moment, asked: ModelRequest, wire: ServedFormat
+        self, moment: ScriptPosition, asked: ModelRequest, wire: ServedFormat
     ) -> ServedAnswer | ServedError:
         entry, groups = self._choose(moment, asked)
         reply = entry.reply
         if reply.error is not None:
             self.memory.keep(moment, asked, entry, None)
             return replace(reply.error, delay_s=reply.delay_s)
-        scope = Scope(asked, groups, lambda name: self.memory.count(moment, name))
+        scope = TemplateScope(asked, groups, lambda name: self.memory.count(moment, name))
         try:
             answer = self._filled(reply, scope, moment, wire)
         except ScriptFailed as failed:
@@ -66,7 +66,7 @@ class Plot:
         self.memory.keep(moment, asked, entry, answer.usage)
         return answer
 
-    def _choose(self, moment: Moment, asked: ModelRequest) -> tuple[Entry, Groups]:
+    def _choose(self, moment: ScriptPosition, asked: ModelRequest) -> tuple[ScriptEntry, Groups]:
         """Return the first turn that is left and fits; else the first rule that does."""
         for entry in (*self._left(moment), *self.script.rules):
             groups = try_all(entry.conditions, asked)
@@ -78,12 +78,12 @@ class Plot:
             return _NOT_STRICT, NOTHING
         raise ScriptFailed(self._describe(moment, asked))
 
-    def _left(self, moment: Moment) -> list[Entry]:
+    def _left(self, moment: ScriptPosition) -> list[ScriptEntry]:
         turns = self.script.turns
         return [one for one in turns if one.is_repeated or moment.is_left(one.id)]
 
     def _filled(
-        self, reply: Reply, scope: Scope, moment: Moment, wire: ServedFormat
+        self, reply: ScriptReply, scope: TemplateScope, moment: ScriptPosition, wire: ServedFormat
     ) -> ServedAnswer:
         mint = self.memory.mint(moment)
         text, thinking = _spoken(reply.text, scope), _spoken(reply.thinking, scope)
@@ -103,7 +103,7 @@ class Plot:
             delay_s=reply.delay_s,
         )
 
-    def _describe(self, moment: Moment, asked: ModelRequest) -> str:
+    def _describe(self, moment: ScriptPosition, asked: ModelRequest) -> str:
         """Say what was asked, and why none of what is left fits."""
         tools = ", ".join(asked.tools)[:_SHOWN] or "none"
         said = [
@@ -120,12 +120,12 @@ class Plot:
         return "\n".join(said)
 
 
-def _spoken(words: Any, scope: Scope) -> str | None:
+def _spoken(words: Any, scope: TemplateScope) -> str | None:
     filled = scope.fill(words)
     return None if filled is None else _bounded(as_text(filled))
 
 
-def _called(words: CallWords, scope: Scope, wire: ServedFormat) -> tuple[str, str]:
+def _called(words: CallWords, scope: TemplateScope, wire: ServedFormat) -> tuple[str, str]:
     filled = scope.fill(words.arguments)
     arguments = filled if isinstance(filled, str) else json.dumps(filled, ensure_ascii=False)
     if wire.provider != "openai" and not _is_object(arguments):
@@ -147,7 +147,7 @@ def _bounded(text: str) -> str:
 
 
 def _usage(
-    reply: Reply,
+    reply: ScriptReply,
     asked: ModelRequest,
     text: str | None,
     thinking: str | None,
@@ -160,7 +160,7 @@ def _usage(
     return replace(counted, **dict(reply.usage)) if reply.usage else counted
 
 
-def _listed(title: str, entries: list[Entry], asked: ModelRequest) -> str:
+def _listed(title: str, entries: list[ScriptEntry], asked: ModelRequest) -> str:
     if not entries:
         return f"{title}: none."
     lines = [
@@ -172,7 +172,7 @@ def _listed(title: str, entries: list[Entry], asked: ModelRequest) -> str:
     return "\n".join([f"{title}:", *lines])
 
 
-def _place(entry: Entry) -> str:
+def _place(entry: ScriptEntry) -> str:
     return entry.id if entry.line is None else f"{entry.id} (line {entry.line})"
 
 

@@ -10,10 +10,10 @@ from paddock.llm.served_answer import CHUNK
 from paddock.model.errors import InvalidInput
 from paddock.policy.file.document import MAX_TEXT_BYTES, Document, read
 from paddock.policy.problems import PolicyError, Problem
-from paddock.world.services.model.match_words import read_match
-from paddock.world.services.model.reply_words import read_reply
-from paddock.world.services.model.script import Entry, Reply, Script
-from paddock.world.services.model.words import MAX_ENTRIES, Here, Words
+from paddock.world.services.model.condition_parser import read_match
+from paddock.world.services.model.reply_parser import read_reply
+from paddock.world.services.model.script import Script, ScriptEntry, ScriptReply
+from paddock.world.services.model.script_reader import MAX_ENTRIES, Here, ScriptReader
 
 SCRIPT = ("turns", "rules", "otherwise", "strict", "models", "chunk")
 _ENTRY = ("id", "match", "answer")
@@ -43,14 +43,14 @@ def load_words(value: Mapping[str, Any]) -> Script:
 
 
 def load(document: Document) -> Script:
-    words = Words(document)
+    words = ScriptReader(document)
     script = _read_script(words, Here((), document.value))
     if words.problems:
         raise PolicyError(document.name, words.problems)
     return script
 
 
-def _read_script(words: Words, here: Here) -> Script:
+def _read_script(words: ScriptReader, here: Here) -> Script:
     given = words.mapping(here, SCRIPT)
     turns = _entries(words, given.get("turns"), is_turn=True)
     rules = _entries(words, given.get("rules"), is_turn=False)
@@ -69,7 +69,7 @@ def _read_script(words: Words, here: Here) -> Script:
     )
 
 
-def _entries(words: Words, here: Here | None, *, is_turn: bool) -> list[Entry]:
+def _entries(words: ScriptReader, here: Here | None, *, is_turn: bool) -> list[ScriptEntry]:
     if here is None:
         return []
     if not isinstance(here.value, list):
@@ -81,7 +81,7 @@ def _entries(words: Words, here: Here | None, *, is_turn: bool) -> list[Entry]:
     return [_entry(words, here.at(n), is_turn=is_turn) for n in range(len(here.value))]
 
 
-def _entry(words: Words, here: Here, *, is_turn: bool) -> Entry:
+def _entry(words: ScriptReader, here: Here, *, is_turn: bool) -> ScriptEntry:
     given = words.mapping(here, (*_ENTRY, "repeat") if is_turn else _ENTRY)
     conditions, groups = read_match(words, given.get("match"))
     if not is_turn and isinstance(here.value, dict) and not conditions and "match" not in given:
@@ -89,8 +89,8 @@ def _entry(words: Words, here: Here, *, is_turn: bool) -> Entry:
     if "answer" not in given and isinstance(here.value, dict):
         words.note(here, "this key is missing: answer", "write answer: and what the model says")
     answer = given.get("answer")
-    reply = Reply() if answer is None else read_reply(words, answer, groups)
-    return Entry(
+    reply = ScriptReply() if answer is None else read_reply(words, answer, groups)
+    return ScriptEntry(
         id=words.text(given.get("id")) or f"{here.path[0]}[{here.path[1]}]",
         conditions=conditions,
         reply=reply,
@@ -107,7 +107,7 @@ def _described(problem: Problem) -> str:
     return f"{where}: {problem.message}{hint}"
 
 
-def _check_ids(words: Words, entries: list[Entry]) -> None:
+def _check_ids(words: ScriptReader, entries: list[ScriptEntry]) -> None:
     seen: set[str] = set()
     for entry in entries:
         if entry.id in seen:
@@ -116,7 +116,7 @@ def _check_ids(words: Words, entries: list[Entry]) -> None:
         seen.add(entry.id)
 
 
-def _otherwise(words: Words, here: Here | None) -> Entry | None:
+def _otherwise(words: ScriptReader, here: Here | None) -> ScriptEntry | None:
     if here is None:
         return None
-    return Entry("otherwise", (), read_reply(words, here, frozenset()), words.line(here))
+    return ScriptEntry("otherwise", (), read_reply(words, here, frozenset()), words.line(here))

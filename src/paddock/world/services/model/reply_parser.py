@@ -8,9 +8,9 @@ from paddock.llm.served_answer import ServedError, Stop
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration
 from paddock.policy.problems import suggest
-from paddock.world.services.model.script import CallWords, Reply
+from paddock.world.services.model.script import CallWords, ScriptReply
+from paddock.world.services.model.script_reader import Here, ScriptReader
 from paddock.world.services.model.templates import ROOTS, Reference, parse, references
-from paddock.world.services.model.words import Here, Words
 
 MAX_DELAY_S = 600.0
 REPLY = ("text", "thinking", "tool_calls", "stop", "error", "delay", "usage", "chunk", "raw")
@@ -36,18 +36,18 @@ _STOPS = {
 }  # fmt: skip
 
 
-def read_reply(words: Words, here: Here, groups: frozenset[str]) -> Reply:
+def read_reply(words: ScriptReader, here: Here, groups: frozenset[str]) -> ScriptReply:
     """Parse a reply; a bare text is what the model says. `groups` are those that `match`
     captures."""
     if isinstance(here.value, str):
-        return Reply(text=_filled(words, here, groups))
+        return ScriptReply(text=_filled(words, here, groups))
     given = words.mapping(here, REPLY)
     if isinstance(here.value, dict) and not any(key in given for key in (*_SPOKEN, "error")):
         words.note(here, "an answer without content", "write text:, tool_calls: or error:")
     if "error" in given and any(key in given for key in _SPOKEN):
         words.note(here, "an error says nothing else", "remove text and tool_calls, or error")
     known = None if words.truth(given.get("raw"), default=False) else groups
-    return Reply(
+    return ScriptReply(
         text=_text(words, given.get("text"), known),
         thinking=_text(words, given.get("thinking"), known),
         calls=_calls(words, given.get("tool_calls"), known),
@@ -59,13 +59,13 @@ def read_reply(words: Words, here: Here, groups: frozenset[str]) -> Reply:
     )
 
 
-def _text(words: Words, here: Here | None, groups: frozenset[str] | None) -> Any:
+def _text(words: ScriptReader, here: Here | None, groups: frozenset[str] | None) -> Any:
     if here is None or (isinstance(here.value, str) and not here.value):
         return None if here is None else ""
     return None if words.text(here) is None else _filled(words, here, groups)
 
 
-def _filled(words: Words, here: Here, groups: frozenset[str] | None) -> Any:
+def _filled(words: ScriptReader, here: Here, groups: frozenset[str] | None) -> Any:
     """Return the value with its templates; if `groups` is None they are left as they are."""
     if groups is None:
         return here.value
@@ -80,7 +80,7 @@ def _filled(words: Words, here: Here, groups: frozenset[str] | None) -> Any:
     return value
 
 
-def _check(words: Words, here: Here, reference: Reference, groups: frozenset[str]) -> None:
+def _check(words: ScriptReader, here: Here, reference: Reference, groups: frozenset[str]) -> None:
     root, *rest = reference.path
     if root == "match" and (len(rest) != 1 or rest[0] not in groups):
         known = ", ".join(sorted(groups)) or "no groups"
@@ -91,7 +91,9 @@ def _check(words: Words, here: Here, reference: Reference, groups: frozenset[str
         words.note(here, f"{reference.text}: {root} has no fields", f"write {{{{{root}}}}}")
 
 
-def _calls(words: Words, here: Here | None, groups: frozenset[str] | None) -> tuple[CallWords, ...]:
+def _calls(
+    words: ScriptReader, here: Here | None, groups: frozenset[str] | None
+) -> tuple[CallWords, ...]:
     if here is None:
         return ()
     if not isinstance(here.value, list) or not 0 < len(here.value) <= _MAX_CALLS:
@@ -100,7 +102,7 @@ def _calls(words: Words, here: Here | None, groups: frozenset[str] | None) -> tu
     return tuple(_call(words, here.at(n), groups) for n in range(len(here.value)))
 
 
-def _call(words: Words, here: Here, groups: frozenset[str] | None) -> CallWords:
+def _call(words: ScriptReader, here: Here, groups: frozenset[str] | None) -> CallWords:
     if isinstance(here.value, str):
         return CallWords(here.value, {})
     given = words.mapping(here, ("name", "arguments"))
@@ -114,7 +116,7 @@ def _call(words: Words, here: Here, groups: frozenset[str] | None) -> CallWords:
     return CallWords(words.text(given.get("name")), _filled(words, arguments, groups))
 
 
-def _stop(words: Words, here: Here | None) -> Stop | None:
+def _stop(words: ScriptReader, here: Here | None) -> Stop | None:
     if here is None:
         return None
     stop = _STOPS.get(here.value) if isinstance(here.value, str) else None
@@ -123,7 +125,7 @@ def _stop(words: Words, here: Here | None) -> Stop | None:
     return stop
 
 
-def _error(words: Words, here: Here | None) -> ServedError | None:
+def _error(words: ScriptReader, here: Here | None) -> ServedError | None:
     if here is None:
         return None
     if not isinstance(here.value, dict):
@@ -140,7 +142,7 @@ def _error(words: Words, here: Here | None) -> ServedError | None:
     )
 
 
-def _seconds(words: Words, here: Here | None, most: float) -> float | None:
+def _seconds(words: ScriptReader, here: Here | None, most: float) -> float | None:
     if here is None:
         return None
     if type(here.value) in (int, float) and here.value == 0:
@@ -155,7 +157,7 @@ def _seconds(words: Words, here: Here | None, most: float) -> float | None:
     return found
 
 
-def _usage(words: Words, here: Here | None) -> tuple[tuple[str, int], ...]:
+def _usage(words: ScriptReader, here: Here | None) -> tuple[tuple[str, int], ...]:
     if here is None:
         return ()
     given = words.mapping(here, USAGE)

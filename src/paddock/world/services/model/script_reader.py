@@ -23,7 +23,7 @@ class Here(msgspec.Struct, frozen=True):
         return Here((*self.path, key), self.value[key])
 
 
-class Words(msgspec.Struct):
+class ScriptReader(msgspec.Struct):
     """Takes values of the expected kind; for another kind there is a problem and a default."""
 
     document: Document

@@ -13,9 +13,9 @@ from paddock.llm.served_answer import Stop
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
 from paddock.world.services.model import Model
-from paddock.world.services.model.loading import SCRIPT, load_file, load_words
-from paddock.world.services.model.match_words import MATCH
-from paddock.world.services.model.reply_words import ERROR, REPLY, USAGE
+from paddock.world.services.model.condition_parser import MATCH
+from paddock.world.services.model.loader import SCRIPT, load_file, load_words
+from paddock.world.services.model.reply_parser import ERROR, REPLY, USAGE
 from paddock.world.services.model.templates import ROOTS
 from paddock.world.store import Store
 
