@@ -261,7 +261,7 @@ class AsyncSandbox(Face):
         secrets, world, faults and record: as in a paddock file; without them nothing leaves the
         sandbox. trust: agree, for this time, to all that the paddock file asks of the host.
         """
-        words = {
+        options = {
             "limits": limits,
             "mounts": mounts,
             "envs": envs,
@@ -277,7 +277,7 @@ class AsyncSandbox(Face):
             "record": record,
             "trust": trust,
         }
-        decided, spec = terms_of(policy, words)
+        decided, spec = terms_of(policy, options)
         engine = await asyncio.to_thread(Engine.current)
         return cls(engine, await engine.acall(create_box(engine, spec, decided)))
 

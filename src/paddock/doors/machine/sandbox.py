@@ -274,7 +274,7 @@ class Sandbox(Face):
         secrets, world, faults and record: as in a paddock file; without them nothing leaves the
         sandbox. trust: agree, for this time, to all that the paddock file asks of the host.
         """
-        words = {
+        options = {
             "limits": limits,
             "mounts": mounts,
             "envs": envs,
@@ -290,7 +290,7 @@ class Sandbox(Face):
             "record": record,
             "trust": trust,
         }
-        decided, spec = terms_of(policy, words)
+        decided, spec = terms_of(policy, options)
         engine = Engine.current()
         return cls(engine, engine.call(create_box(engine, spec, decided)))
 

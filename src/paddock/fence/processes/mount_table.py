@@ -35,7 +35,7 @@ class MountTable(msgspec.Struct, frozen=True):
         with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
             mounts = tuple(_mount(line) for line in file)
         with open(f"/proc/{pid}/status", encoding="utf-8") as file:
-            ids = {name: words.split() for name, _, words in (line.partition(":") for line in file)}
+            ids = {name: text.split() for name, _, text in (line.partition(":") for line in file)}
         return cls(mounts, pid, uid=int(ids["Uid"][0]), gid=int(ids["Gid"][0]))
 
     def is_writable(self, fd: int) -> bool:
