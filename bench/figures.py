@@ -1,4 +1,4 @@
-"""What one figure of the bench is: a value, what stands beside it, and whether its limit is kept.
+"""One figure of the bench: a value, what stands beside it, and whether its limit is kept.
 Also how samples are taken. Nothing here starts a sandbox or prints.
 """
 
@@ -54,7 +54,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def is_reached(self) -> bool | None:
-        """None where nothing is promised; what failed to be measured is not reached."""
+        """Return None where nothing is promised; what failed to be measured is not reached."""
         if self.value is None:
             return False
         if self.limit is None:
@@ -86,7 +86,7 @@ def failed(name: str, error: BaseException) -> Figure:
 
 
 def alternate(count: int, *runs: Callable[[], float], warm_up: int = 1) -> list[list[float]]:
-    """Samples of each run, taken in turns (A B A B), so that noise of the machine hits all."""
+    """Return samples of each run, taken in turns (A B A B), so that noise hits all."""
     for run in runs * warm_up:
         run()
     samples: list[list[float]] = [[] for _ in runs]
@@ -122,13 +122,13 @@ def percentile_ms(samples: Sequence[float], percent: int) -> float:
 
 
 def spread_note(samples: Sequence[float]) -> str:
-    """How far the samples lie apart: a wide spread says that the machine was busy."""
+    """Return how far the samples lie apart: a wide spread says that the machine was busy."""
     fast, slow = (number(percentile_ms(samples, percent)) for percent in (5, 95))
     return f"p5 {fast}, p95 {slow} ms"
 
 
 def number(value: float) -> str:
-    """Three digits that matter, and never an exponent."""
+    """Return three digits that matter, and never an exponent."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 

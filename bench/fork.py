@@ -31,7 +31,7 @@ for number in range(count):
 
 
 def fork(rig: Rig) -> list[Figure]:
-    """Both figures of forking; on a disk that cannot share blocks they carry no limit."""
+    """Return both figures of forking; on a disk that cannot share blocks they carry no limit."""
     one, disk = _one_fork(rig)
     is_shared = disk.startswith("btrfs")
     return [one, *_many_forks(rig, _FILES if is_shared else _FEW_FILES, is_shared=is_shared)]
@@ -71,7 +71,8 @@ def _one_fork(rig: Rig) -> tuple[Figure, str]:
 
 
 def _forks_and_copies(rig: Rig, box: Sandbox, per_copy: int) -> tuple[list[float], list[float]]:
-    """By turns, with more forks than copies where a fork is the cheaper of the two by far."""
+    """Take samples in turns, with more forks than copies where a fork is the cheaper of the two by
+    far."""
     if rig.is_quick:  # making, copying and removing such a tree can take half a minute
         return [_timed_fork(box) for _ in range(per_copy)], []
     tree, copy = rig.scratch / "tree", rig.scratch / "copy"
@@ -106,7 +107,7 @@ def _many_forks(rig: Rig, files: int, *, is_shared: bool) -> list[Figure]:
 
 
 async def _fork_many(files: int) -> tuple[float, float]:
-    """Seconds until all forks were there, and until each had run a command."""
+    """Return the seconds until all forks were there, and until each had run a command."""
     async with await AsyncSandbox.create() as box:
         await box.commands.run(_fill("work", files))
         began = time.perf_counter()

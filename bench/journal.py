@@ -36,7 +36,8 @@ _PAGE = 100
 
 
 def journal(rig: Rig) -> list[Figure]:
-    """Append, verify, open; all on the file system that holds the sandboxes' state."""
+    """Measure appending, verifying and opening, all on the file system that holds the sandboxes'
+    state."""
     key = SigningKey.open(rig.scratch / "journal-keys")
     return [_append(rig, key), _verify(rig, key), *_open(rig, key)]
 
@@ -68,7 +69,7 @@ def _append(rig: Rig, key: SigningKey) -> Figure:
 
 
 async def _write_durably(writer: Journal, steps: int) -> None:
-    """What the gate does for an action whose intent must be on disk before it happens."""
+    """Do what the gate does for an action whose intent must be on disk before it happens."""
     numbers = itertools.count()
 
     async def one() -> None:

@@ -47,7 +47,7 @@ MEASUREMENTS = {
 
 
 def main(arguments: list[str]) -> int:
-    """0 when all was measured, be a limit reached or not; 1 when something could not be."""
+    """Return 0 when all was measured, be a limit reached or not; 1 when something could not be."""
     options = make_parser().parse_args(arguments)
     from bench.report import as_json, as_text, host_facts
     from bench.rig import open_rig

@@ -51,7 +51,7 @@ def memory(rig: Rig) -> list[Figure]:
 
 
 def _idle_sandbox() -> tuple[int, int]:
-    """Bytes of the sandbox's own processes, and of the two above them that all share."""
+    """Return the bytes of the sandbox's own processes, and of the two above them that all share."""
     with Sandbox.create() as box:
         box.commands.run(TRUE)
         time.sleep(_SETTLE_S)

@@ -1,4 +1,4 @@
-"""Other people's sandboxes that run here, made ready to be timed: bubblewrap itself, runc, runsc,
+"""The sandboxes of others that run here, made ready to be timed: bubblewrap itself, runc, runsc,
 srt. Knows their command lines; what they are compared with is not known here.
 """
 
@@ -62,7 +62,8 @@ class Spawner:
         )
 
     def run(self) -> float:
-        """Seconds from the start of the command to its end; raises HostCannot when it fails."""
+        """Return the seconds from the start of the command to its end; raises HostCannot when it
+        fails."""
         return self.crowd(1)[0]
 
     def crowd(self, count: int) -> list[float]:
@@ -99,7 +100,7 @@ class Spawner:
 
 
 class Peers(msgspec.Struct, frozen=True):
-    """bubblewrap, which is always here, and what else could be found and run."""
+    """The peers: bubblewrap, which is always here, and what else could be found and run."""
 
     bwrap: Spawner
     others: tuple[Spawner, ...]

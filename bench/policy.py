@@ -47,8 +47,9 @@ def decide(rig: Rig) -> list[Figure]:
 
 
 def _by_turns(turns: int, *runs: Callable[[], float]) -> list[list[float]]:
-    """Samples of each run. One decision is one sample, so that a busy neighbour spoils samples and
-    not the median; a turn has many, so that neither finds the caches full of the other."""
+    """Return samples of each run. One decision is one sample, so that a busy neighbour spoils
+    samples and not the median; a turn has many, so that neither finds the caches full of the
+    other."""
     samples: list[list[float]] = [[] for _ in runs]
     for _ in range(turns):
         for run, taken in zip(runs, samples, strict=True):
@@ -57,7 +58,7 @@ def _by_turns(turns: int, *runs: Callable[[], float]) -> list[list[float]]:
 
 
 def _in_turn(work: Callable[[T], object], things: Sequence[T]) -> Callable[[], float]:
-    """Seconds for the next of the things, again and again."""
+    """Yield the seconds for the next of the things, again and again."""
     following = itertools.cycle(things)
 
     def run() -> float:
@@ -92,7 +93,7 @@ def _paddock_file() -> str:
 
 
 def _actions() -> list[Action]:
-    """Of each kind one that is let through and one that is not."""
+    """Return two actions of each kind, one that is let through and one that is not."""
     money = {"amount": 100, "currency": "EUR", "order": "o-1", "note": "late"}
     return [
         Action(Kind.TOOL, "tool_7", money, Effect.WRITE),

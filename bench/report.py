@@ -23,7 +23,7 @@ _GREEN, _RED, _BOLD, _PLAIN = "\033[32m", "\033[31m", "\033[1m", "\033[0m"
 
 
 def host_facts(peers: Peers, *, is_quick: bool) -> dict[str, Any]:
-    """What a reader must know to compare two runs."""
+    """Return what a reader must know to compare two runs."""
     home = Home.find()
     return {
         "paddock": __version__,

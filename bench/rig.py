@@ -1,4 +1,4 @@
-"""What every measurement is given: how thorough to be, where to put files, and the peers."""
+"""The rig of every measurement: how thorough to be, where to put files, and the peers."""
 
 from __future__ import annotations
 

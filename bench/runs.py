@@ -72,7 +72,7 @@ def run_forks(rig: Rig) -> list[Figure]:
 
 
 def _whole_run(rig: Rig) -> Figure:
-    """From the start of the command line to its end, bytecode compiled before."""
+    """Measure from the start of the command line to its end, bytecode compiled before."""
     script = Path(sys.executable).with_name("paddock")
     if not script.exists():
         raise HostCannot(

@@ -1,4 +1,4 @@
-"""What the figures of runs are measured on: a home of their own, agents, a project with many files,
+"""The rig of the figures of runs: a home of their own, agents, a project with many files,
 and a model that takes its time. Nothing of it is left afterwards.
 """
 
@@ -125,7 +125,7 @@ def recorded(order: Order) -> Path:
 
 
 def seconds_recorded(cwd: Path) -> float:
-    """What the agent needs for its questions in a run."""
+    """Return the seconds that the agent needs for its questions in a run."""
     hearing = Hearing()
     ended = run(asking(cwd), hearing)
     if ended.exit_code != 0:

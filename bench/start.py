@@ -147,7 +147,8 @@ def _beside(rig: Rig, peer: Spawner) -> Figure:
 
 
 async def _burst(count: int) -> list[float]:
-    """So many sandboxes at once; the time of each, from asking to the end of its command."""
+    """Start so many sandboxes at once; return the time of each, from asking to the end of its
+    command."""
     async with contextlib.AsyncExitStack() as boxes:
 
         async def one() -> float:

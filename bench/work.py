@@ -48,7 +48,7 @@ def command(rig: Rig) -> list[Figure]:
 
 
 def files(rig: Rig) -> list[Figure]:
-    """64 MiB through the files API each way, beside a plain file on the same disk."""
+    """Pass 64 MiB through the files API each way, beside a plain file on the same disk."""
     content = os.urandom(_FILE_BYTES)
     plain = rig.scratch / "plain.bin"
     target = memoryview(bytearray(_FILE_BYTES))
@@ -122,7 +122,8 @@ def _round_trip(
 
 
 def _cpu_note(inside: list[float], native: list[float]) -> str:
-    """On a busy machine equal runs differ by more than the limit allows: the reader must know."""
+    """Note that on a busy machine equal runs differ by more than the limit allows: the reader must
+    know."""
     first, middle, third = statistics.quantiles(native, n=4)
     spread = 100 * (third - first) / middle
     # Two standard errors of a ratio of two medians, each about 0.93 quartile ranges over root n.

@@ -25,7 +25,7 @@ _NUMBER = b"@"  # in a path: a number that is another one in each request
 
 
 class Way:
-    """How the origin is reached: the name that is asked for, over TLS or not, by a proxy or not."""
+    """The way to the origin: the name that is asked for, over TLS or not, by a proxy or not."""
 
     def __init__(self, words: dict[str, Any]) -> None:
         self.host, self.port = str(words["host"]), int(words["port"])
@@ -64,7 +64,7 @@ class Way:
 
 
 def kept(way: Way, words: dict[str, Any]) -> dict[str, Any]:
-    """Requests one after the other on each of some connections, all at once."""
+    """Send requests one after the other on each of some connections, all at once."""
     request, size = way.request(words["path"]), int(words["size"])
     socks = [way.connect() for _ in range(words["connections"])]
     for sock in socks:  # what is opened for the first request of a connection is not counted

@@ -35,7 +35,7 @@ _SHARED = "load, server and proxy share the cores"
 
 
 def network(rig: Rig) -> list[Figure]:
-    """Requests, new connections, time added, downloads. By turns, on one server."""
+    """Measure requests, new connections, time added and downloads, in turns, on one server."""
     figures: list[Figure] = []
     with open_routes(rig.scratch) as routes:
         for is_tls in (False, True):
@@ -53,7 +53,7 @@ def network_memory(rig: Rig) -> list[Figure]:
 
 
 def network_start(rig: Rig) -> list[Figure]:
-    """Sandboxes with a door and without one, by turns; nothing is booted ahead."""
+    """Start sandboxes with a door and without one, in turns; nothing is booted ahead."""
     terms = {"allow": ["bench.example:443"]}
 
     def create(**words: object) -> float:
@@ -128,7 +128,7 @@ def _fresh(rig: Rig, routes: Routes) -> Figure:
 def _rates(
     rig: Rig, routes: Routes, work: str, *, is_tls: bool, words: Words
 ) -> dict[str, list[float]]:
-    """Requests a second of every way; `straight` is the door without its proxy."""
+    """Return the requests a second of every way; `straight` is the door without its proxy."""
     ways = {"direct": routes.direct, "mitmdump": routes.mitmdump, "door": routes.door,
             "straight": routes.straight}  # fmt: skip
     known = {name: way for name, way in ways.items() if way is not None}
@@ -164,7 +164,7 @@ def _beside_mitmdump(
 
 
 def _added(rig: Rig, routes: Routes, *, is_tls: bool) -> Figure:
-    """On one connection with one request at a time: what waits for nothing but the way itself."""
+    """Measure one request at a time on one connection: what the way itself takes."""
     words: Words = {"connections": 1, "seconds": rig.count(2, 1), "path": _PATH, "size": _BODY}
 
     def p50_s(way: Route) -> float:

@@ -30,7 +30,7 @@ _TITLES = {
 
 
 def memory_figures(rig: Rig) -> list[Figure]:
-    """TLS on both sides of the door, which is what takes most."""
+    """Measure connections with TLS on both sides of the door, which is what takes most."""
     ended = subprocess.run(
         [sys.executable, "-m", "bench.network.memory", str(rig.scratch)],
         cwd=_ROOT,

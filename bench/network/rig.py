@@ -45,7 +45,7 @@ class Route(msgspec.Struct, frozen=True):
     proxy: tuple[str, int] | None = None
 
     def load(self, work: str, *, is_tls: bool, **words: Any) -> Words:
-        """What the load tells of one run. Raises HostCannot when it fails."""
+        """Run the load once, and return what it measured. Raises HostCannot when it fails."""
         answer: Words = json.loads(self.run(self.argv(work, is_tls=is_tls, **words)))
         return answer
 
@@ -149,7 +149,7 @@ def _peer(stack: contextlib.ExitStack, scratch: Path, server: Server) -> tuple[R
 
 @contextlib.contextmanager
 def _mitmdump(program: str, scratch: Path, port: int, certificate: Path) -> Iterator[None]:
-    """As quiet as it gets, and in nothing else other than it comes."""
+    """Run mitmdump, as quiet as it gets and otherwise as it comes."""
     words = [program, "-q", "--mode", "regular", "--listen-host", "127.0.0.1",
              "--listen-port", str(port),
              "--set", f"confdir={scratch / 'mitmproxy'}",

@@ -88,7 +88,7 @@ class Load:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether one answer is there to its end. Ends the program at one that is no good."""
+    """Return whether one answer is there to its end. End the program at one that is no good."""
     if not data.startswith(_OK):
         raise SystemExit(f"not an answer: {data[:500]!r}")
     end = data.find(b"\r\n\r\n")

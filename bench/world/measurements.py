@@ -66,12 +66,12 @@ def world(rig: Rig) -> list[Figure]:
 
 
 def world_fork(rig: Rig) -> list[Figure]:
-    """Of a store alone, and of a sandbox with its world."""
+    """Measure forks of a store alone, and of a sandbox with its world."""
     return [_store_fork(rig), _sandbox_fork(rig)]
 
 
 class _Rates:
-    """Requests a second on kept connections, and what each took of the host."""
+    """Measures requests a second on kept connections, and what each took of the host."""
 
     def __init__(self, rig: Rig, inside: Inside, asking: Asking) -> None:
         self._inside = inside

@@ -1,4 +1,4 @@
-"""What the world's figures are measured on: requests, a sandbox that sends them to stand-ins, and
+"""The rig of the world's figures: requests, a sandbox that sends them to stand-ins, and
 the same stand-ins without a sandbox. Also how the host process is kept on one core.
 """
 
@@ -89,8 +89,8 @@ class Inside(msgspec.Struct, frozen=True):
     core: int | None = None
 
     def load(self, asking: Asking, *, connections: int, seconds: float) -> dict[str, Any]:
-        """What the load tells of one run, and `cpu_s`, that a request took of the host process.
-        Raises CommandExitException when it fails."""
+        """Run the load once; return what it measured, and `cpu_s`, that a request took of the host
+        process. Raises CommandExitException when it fails."""
         words = {**asdict(asking), "port": _PORT, "connections": connections, "seconds": seconds}
         argv = [*PYTHON, "load.py", json.dumps({**words, "core": self.core})]
         before = time.process_time()
@@ -139,7 +139,8 @@ def _keep_to(cores: set[int]) -> None:
 
 
 def in_process(asking: Asking, scratch: Path, count: int) -> list[float]:
-    """Seconds of each call of the stand-in itself: no sandbox, no TLS, no gate, no journal."""
+    """Return the seconds of each call of the stand-in itself: no sandbox, no TLS, no gate, no
+    journal."""
     from paddock.world.context import Context
     from paddock.world.registry import load_service
     from paddock.world.store import Store

@@ -77,6 +77,19 @@ def spec_from(options: argparse.Namespace) -> CreateOptions:
     return cast("CreateOptions", {**present, **_network(options), "timeout": timeout})
 
 
+def command_from(options: argparse.Namespace) -> list[str]:
+    """Return the command behind the options, without a `--` before it."""
+    command: list[str] = options.command
+    return command[1:] if command[:1] == ["--"] else command
+
+
+def login_from(options: argparse.Namespace) -> str:
+    """Return who answers or acts: `--by`, or the login name."""
+    from paddock.gate.approvals.request import login_name
+
+    return options.by or login_name()
+
+
 def only_for_new(options: argparse.Namespace) -> None:
     """Raise InvalidInput for options that a running sandbox cannot take: it has its network, and to
     seem to change it would be worse than to fail."""

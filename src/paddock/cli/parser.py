@@ -7,12 +7,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from paddock.cli.arguments import step
 from paddock.cli.command_list import COMMANDS
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import sentences
 
 RUN_HELP = "an id, the beginning of one, `last` (the newest of this directory), or a path"
 
@@ -190,7 +191,27 @@ def _sentence(text: str | None) -> str | None:
     return paragraph[:1].upper() + paragraph[1:]
 
 
-def parser_of(command: str) -> CommandParser:
+def command(
+    make_parser: Callable[[], CommandParser], *, is_intermixed: bool = False
+) -> Callable[[Callable[[argparse.Namespace], int]], Callable[[list[str]], int]]:
+    """Make a function of parsed options the `main` of a command, which takes its arguments. What
+    the host refuses meanwhile becomes a PaddockError. `is_intermixed`: positional arguments may
+    stand on both sides of options."""
+
+    def decorate(run: Callable[[argparse.Namespace], int]) -> Callable[[list[str]], int]:
+        def main(arguments: list[str]) -> int:
+            parser = make_parser()
+            parse = parser.parse_intermixed_args if is_intermixed else parser.parse_args
+            options = parse(arguments)
+            with sentences():
+                return run(options)
+
+        return main
+
+    return decorate
+
+
+def parser_of(name: str) -> CommandParser:
     """Return the parser of a command, by the module that has it."""
-    parser: CommandParser = importlib.import_module(f"paddock.cli.commands.{command}").make_parser()
+    parser: CommandParser = importlib.import_module(f"paddock.cli.commands.{name}").make_parser()
     return parser

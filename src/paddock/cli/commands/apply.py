@@ -14,8 +14,8 @@ import posixpath
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from paddock.cli.output import check_person, confirm, say, say_json, sentences, warn
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import check_person, confirm, say, say_json, warn
+from paddock.cli.parser import CommandParser, command
 from paddock.model.errors import Conflict, InvalidInput
 from paddock.model.plural import many
 from paddock.model.printable import printable
@@ -31,20 +31,6 @@ if TYPE_CHECKING:
 _MAX_COMMITS = 20  # that are listed
 _MAX_CONFLICTS = 5  # that are named
 _SHORT_ID = 10
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_intermixed_args(arguments)
-    with sentences():
-        from paddock.cli.journals import find_journal
-        from paddock.run.changes import changes_of_run
-
-        directory = find_journal(options.run, is_quiet=options.json)
-        covered = _signed_records(directory, options.to, options.step)
-        with changes_of_run(directory, options.step, covered) as changes:
-            if options.branch is not None:
-                return _bring_commits(changes, options)
-            return _WriteBack(changes, options).perform()
 
 
 def make_parser() -> CommandParser:
@@ -65,6 +51,19 @@ def make_parser() -> CommandParser:
                     "with --branch, over a branch of that name")  # fmt: skip
     parser.add_json()
     return parser
+
+
+@command(make_parser, is_intermixed=True)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import find_journal
+    from paddock.run.changes import changes_of_run
+
+    directory = find_journal(options.run, is_quiet=options.json)
+    covered = _signed_records(directory, options.to, options.step)
+    with changes_of_run(directory, options.step, covered) as changes:
+        if options.branch is not None:
+            return _bring_commits(changes, options)
+        return _WriteBack(changes, options).perform()
 
 
 def _signed_records(directory: Path, to: str | None, step: int | None) -> Covered | None:

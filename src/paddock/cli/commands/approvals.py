@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.options import login_from
 from paddock.cli.output import confirm, first_or_late, say, say_json, say_list, say_none, warn
 from paddock.cli.parser import CommandParser
 from paddock.cli.policy_file import read_policy
@@ -103,7 +104,7 @@ def _show(options: argparse.Namespace) -> int:
 
 def _approve(options: argparse.Namespace) -> int:
     approvals = _approvals()
-    by = _by(options)
+    by = login_from(options)
     if not options.always:
         return _say(approvals.approve(options.id, by, options.reason), options)
     from paddock.gate.approvals.proposals import Proposals, sketch
@@ -140,7 +141,7 @@ def _is_agreed() -> bool:
 
 
 def _deny(options: argparse.Namespace) -> int:
-    return _say(_approvals().deny(options.id, _by(options), options.reason), options)
+    return _say(_approvals().deny(options.id, login_from(options), options.reason), options)
 
 
 def _edit(options: argparse.Namespace) -> int:
@@ -156,7 +157,7 @@ def _edit(options: argparse.Namespace) -> int:
     else:
         arguments = _in_editor(shown)
     checked = approvals.checking(lambda approval, edited: check_edit(approvals, approval, edited))
-    answered = checked.edit(question.approval_id, _by(options), arguments, options.reason)
+    answered = checked.edit(question.approval_id, login_from(options), arguments, options.reason)
     _say(answered, options)
     if not options.json:
         for line in change_lines(shown, arguments):
@@ -253,12 +254,6 @@ def _approvals() -> Approvals:
     from paddock.state.home import Home
 
     return Approvals(gate_store(Home.find()))
-
-
-def _by(options: argparse.Namespace) -> str:
-    from paddock.gate.approvals.request import login_name
-
-    return options.by or login_name()
 
 
 def _say(answered: Approval, options: argparse.Namespace, **more: str) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.output import counts, say, say_json, sentences, warn
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import counts, say, say_json, warn
+from paddock.cli.parser import CommandParser, command
 from paddock.model.errors import NotFound, PaddockError
 from paddock.model.plural import many
 from paddock.model.printable import printable
@@ -19,23 +20,6 @@ if TYPE_CHECKING:
 _MAX_LINE = 2000  # of a patch on a terminal
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_intermixed_args(arguments)
-    with sentences():
-        from paddock.cli.journals import find_journal
-        from paddock.run.changes import changes_of_run
-
-        directory = find_journal(options.run, is_quiet=options.json)
-        with changes_of_run(directory, options.step) as changes:
-            if options.json:
-                say_json(as_json(changes))
-                return 0
-            if options.diff:
-                return _write_patch(changes)
-            say("\n".join(change_lines(changes)))
-    return 0
-
-
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock changes", description=__doc__)
     parser.add_run()
@@ -43,6 +27,22 @@ def make_parser() -> CommandParser:
     parser.add_flag("--diff", "as a patch that git apply takes")
     parser.add_json()
     return parser
+
+
+@command(make_parser, is_intermixed=True)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import find_journal
+    from paddock.run.changes import changes_of_run
+
+    directory = find_journal(options.run, is_quiet=options.json)
+    with changes_of_run(directory, options.step) as changes:
+        if options.json:
+            say_json(as_json(changes))
+            return 0
+        if options.diff:
+            return _write_patch(changes)
+        say("\n".join(change_lines(changes)))
+    return 0
 
 
 def change_lines(changes: RunChanges) -> list[str]:

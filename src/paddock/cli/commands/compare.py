@@ -6,18 +6,8 @@ import argparse
 import shutil
 from pathlib import Path
 
-from paddock.cli.output import is_coloured, say, say_json, sentences, write_pieces
-from paddock.cli.parser import CommandParser
-
-
-def main(arguments: list[str]) -> int:
-    parser = make_parser()
-    options = parser.parse_intermixed_args(arguments)
-    if not options.others:
-        parser.error(f"a second RUN is needed, to compare {options.first[:60]} with")
-    with sentences():
-        _compare(options)
-    return 0
+from paddock.cli.output import is_coloured, say, say_json, write_pieces
+from paddock.cli.parser import CommandParser, command
 
 
 def make_parser() -> CommandParser:
@@ -34,12 +24,15 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def _compare(options: argparse.Namespace) -> None:
+@command(make_parser, is_intermixed=True)
+def main(options: argparse.Namespace) -> int:
+    if not options.others:
+        make_parser().error(f"a second RUN is needed, to compare {options.first[:60]} with")
     from paddock.cli.journals import find_journal
     from paddock.cli.render.comparison import comparison_lines
     from paddock.run.compare.comparison import compare
 
-    runs = [find_journal(word, is_quiet=options.json) for word in (options.first, *options.others)]
+    runs = [find_journal(name, is_quiet=options.json) for name in (options.first, *options.others)]
     comparison = compare(runs, is_full=options.full)
     if options.html is not None:
         from paddock.run.compare.page import comparison_page
@@ -47,8 +40,9 @@ def _compare(options: argparse.Namespace) -> None:
         write_pieces([comparison_page(comparison)], options.html)
     if options.json:
         say_json(comparison.as_json())
-        return
+        return 0
     width = shutil.get_terminal_size((120, 40)).columns
     say("\n".join(comparison_lines(comparison, width, is_coloured(), is_full=options.full)))
     if options.html is not None:
         say(f"\npage      {options.html}")
+    return 0

@@ -130,7 +130,7 @@ def candidates(words: Sequence[str]) -> Iterator[str]:
     """Yield what may stand in place of the last of the words, which follow `paddock`."""
     *before, current = _rejoin(words) or [""]
     if not before:
-        yield from _match(current, ((command.name, command.what) for command in COMMANDS.values()))
+        yield from _commands(current)
         if current:
             yield from _match(current, _TOP_OPTIONS)
     elif before[0] == "help" and before[1:] and before[1] in COMMANDS:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import is_coloured, say_json, sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import is_coloured, say_json
+from paddock.cli.parser import CommandParser, command
 
 if TYPE_CHECKING:
     from paddock.cli.render.demo import DemoPage
@@ -19,25 +20,36 @@ _PAUSE_S = 0.8
 _THINK_S = 0.6  # a person who answers at once is not seen
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        from paddock.cli.render.demo import DemoPage
-        from paddock.demo.project import check_packages, lay_out
-        from paddock.demo.story import Story
+def make_parser() -> CommandParser:
+    parser = CommandParser(
+        prog="paddock demo",
+        description=__doc__,
+        epilog="No network, no key, no root. Its runs stay, for paddock show and the others.",
+    )
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="lay the project out here")
+    parser.add_flag("--fast", "no pauses in a terminal")
+    parser.add_json("one JSON object, and no story")
+    return parser
 
-        began = time.monotonic()
-        check_packages()
-        directory = _directory(options.keep)
-        lay_out(directory, is_ours=options.keep is None)
-        is_slow = sys.stdout.isatty() and not options.fast and not options.json
-        pause_s, think_s = (_PAUSE_S, _THINK_S) if is_slow else (0.0, 0.0)
-        page = DemoPage(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
-        result = _play(Story(directory, page.moment, think_s), page, directory)
-        result["took_s"] = round(time.monotonic() - began, 1)
-        page.end(result)
-        if options.json:
-            say_json(result)
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.render.demo import DemoPage
+    from paddock.demo.project import check_packages, lay_out
+    from paddock.demo.story import Story
+
+    began = time.monotonic()
+    check_packages()
+    directory = _directory(options.keep)
+    lay_out(directory, is_ours=options.keep is None)
+    is_slow = sys.stdout.isatty() and not options.fast and not options.json
+    pause_s, think_s = (_PAUSE_S, _THINK_S) if is_slow else (0.0, 0.0)
+    page = DemoPage(is_quiet=options.json, is_coloured=is_coloured(), pause_s=pause_s)
+    result = _play(Story(directory, page.moment, think_s), page, directory)
+    result["took_s"] = round(time.monotonic() - began, 1)
+    page.end(result)
+    if options.json:
+        say_json(result)
     return 0 if result["is_exact"] else ExitCode.FAILED
 
 
@@ -80,15 +92,3 @@ def _directory(keep: Path | None) -> Path:
 
     root = Home.find().root.absolute()
     return root.with_name(f"{root.name}-demo")
-
-
-def make_parser() -> CommandParser:
-    parser = CommandParser(
-        prog="paddock demo",
-        description=__doc__,
-        epilog="No network, no key, no root. Its runs stay, for paddock show and the others.",
-    )
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="lay the project out here")
-    parser.add_flag("--fast", "no pauses in a terminal")
-    parser.add_json("one JSON object, and no story")
-    return parser

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from paddock.cli.output import say, say_json, sentences, warn
-from paddock.cli.parser import CommandParser
+import argparse
+
+from paddock.cli.output import say, say_json, warn
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.table import terminal_table
 from paddock.model.sizes import format_size
 
@@ -14,16 +16,15 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
     from paddock.run.disk_use import disk_use
     from paddock.run.garbage import find_garbage
     from paddock.state.home import Home
 
     home = Home.find()
-    with sentences():
-        unused = {garbage.part: garbage for garbage in find_garbage(home)}
-        parts = disk_use(home)
+    unused = {garbage.part: garbage for garbage in find_garbage(home)}
+    parts = disk_use(home)
     sizes = {name: garbage.size_bytes for name, garbage in unused.items()}
     remarks = {name: garbage.remark for name, garbage in unused.items()}
     total, free = sum(part.size_bytes for part in parts), sum(sizes.values())

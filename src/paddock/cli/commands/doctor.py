@@ -6,7 +6,6 @@ It does not stop at looking: it starts a sandbox with small limits and tries to 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import platform
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from paddock.cli.output import is_coloured
+from paddock.cli.output import is_coloured, say_json
 from paddock.cli.parser import CommandParser
 from paddock.cli.render.cells import labelled, paint
 from paddock.cli.render.progress import Progress
@@ -100,7 +99,7 @@ def main(arguments: list[str]) -> int:
         proofs = prove(progress, runs) | ({DOOR: failure} if door.is_enforced else {})
     is_sound = probed.is_usable and all(p is None for p in proofs.values())
     if options.json:
-        print(json.dumps({**_plain(home, findings, proofs, is_sound), "runs": runs}))
+        say_json({**_plain(home, findings, proofs, is_sound), "runs": runs})
     else:
         _show(home, findings, proofs)
         if runs:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from paddock.cli.options import login_from
 from paddock.cli.output import first_or_late, say, say_json, say_list
 from paddock.cli.parser import CommandParser
 from paddock.cli.render.table import age, terminal_table
@@ -96,7 +97,7 @@ def _show(options: argparse.Namespace) -> int:
 def _discard(options: argparse.Namespace) -> int:
     drafts = _drafts()
     state = "sending" if options.stuck else "draft"
-    drafts.change(options.id, "discarded", _by(options), was=state)
+    drafts.change(options.id, "discarded", login_from(options), was=state)
     if options.json:
         say_json(draft_as_json(drafts.get(options.id)))
     else:
@@ -108,7 +109,7 @@ def _send(options: argparse.Namespace) -> int:
     from paddock.cli.commands.drafts_send import send_all, send_one
 
     send = send_one if options.all is None else send_all
-    return send(_drafts(), options, _by(options))
+    return send(_drafts(), options, login_from(options))
 
 
 def _drafts() -> Drafts:
@@ -117,12 +118,6 @@ def _drafts() -> Drafts:
     from paddock.state.home import Home
 
     return Drafts(gate_store(Home.find()))
-
-
-def _by(options: argparse.Namespace) -> str:
-    from paddock.gate.approvals.request import login_name
-
-    return options.by or login_name()
 
 
 def _table(drafts: Sequence[Draft]) -> str:

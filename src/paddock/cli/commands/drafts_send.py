@@ -7,13 +7,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import json
-import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from paddock.cli.commands.drafts import draft_as_json
 from paddock.cli.exit_codes import ExitCode
+from paddock.cli.output import say_json, warn
 from paddock.cli.policy_file import read_policy
 from paddock.cli.trust_prompt import trust_from
 from paddock.doors.trust import check_trust
@@ -49,7 +48,7 @@ class Sent(NamedTuple):
 def send_one(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
     sent = _send(drafts, drafts.get(options.id), options, by)
     if options.json:
-        print(json.dumps(sent.as_json()))
+        say_json(sent.as_json())
     return _report(sent, options)
 
 
@@ -67,11 +66,11 @@ def send_all(drafts: Drafts, options: argparse.Namespace, by: str) -> int:
             if code := _report(done[-1], options):
                 return code
     except BaseException:
-        print(f"paddock: {draft.draft_id} was not sent, nor what comes after it", file=sys.stderr)
+        warn(f"{draft.draft_id} was not sent, nor what comes after it")
         raise
     finally:
         if options.json:
-            print(json.dumps([sent.as_json() for sent in done]))
+            say_json([sent.as_json() for sent in done])
     return 0
 
 
@@ -88,7 +87,7 @@ def _report(sent: Sent, options: argparse.Namespace) -> int:
     hint = (
         f"\n  hint: look there whether it was; then paddock drafts discard --stuck {draft.draft_id}"
     )
-    print(f"paddock: {message}{'' if is_draft else hint}", file=sys.stderr)
+    warn(f"{message}{'' if is_draft else hint}")
     return ExitCode.FAILED
 
 

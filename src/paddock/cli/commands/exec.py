@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.options import add_spec_options, only_for_new, spec_from
+from paddock.cli.options import add_spec_options, command_from, only_for_new, spec_from
+from paddock.cli.output import say_json, warn
 from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import trusted_policy
 from paddock.model.errors import CommandExitException, InvalidInput
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     from paddock.cli.own_sandbox import create_sandbox
     from paddock.doors.machine.sandbox import Sandbox
 
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    command = command_from(options)
     if not command:
         raise InvalidInput("exec: no command; e.g. paddock exec -- python3 -c 'print(1)'")
     if options.id:
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
     policy = trusted_policy(options.file, options)
     with create_sandbox("exec", policy, **spec_from(options)) as box:
         if sys.stderr.isatty() and not options.json:
-            print(f"paddock: run {box.sandbox_id}", file=sys.stderr)
+            warn(f"run {box.sandbox_id}")
         return _run(box, command, options)
 
 
@@ -79,13 +79,13 @@ def _run(box: Sandbox, command: list[str], options: argparse.Namespace) -> int:
         handle.kill()
         raise
     if options.json:
-        print(json.dumps({**_plain(result), "run": box.sandbox_id}))
+        say_json({**_plain(result), "run": box.sandbox_id})
     elif result.killed_by:
         from paddock.cli.render.units import limit_text
 
         limits = Limits(**box.get_info().limits)
         text = limit_text(result.killed_by, limits, "--limit ")
-        print(f"paddock: stopped by {text}", file=sys.stderr)
+        warn(f"stopped by {text}")
     return ExitCode.TIMED_OUT if result.killed_by == "timeout" else int(result.exit_code)
 
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
-from paddock.cli.output import sentences, write_pieces
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import write_pieces
+from paddock.cli.parser import CommandParser, command
 
 FORMATS = ("otel", "har", "jsonl", "csv")
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        from paddock.cli.journals import find_journal
-        from paddock.journal.export.formats import Format, export
-
-        directory = find_journal(options.run)
-        write_pieces(export(directory, Format(options.format)), options.output)
-    return 0
 
 
 def make_parser() -> CommandParser:
@@ -33,3 +23,13 @@ def make_parser() -> CommandParser:
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import find_journal
+    from paddock.journal.export.formats import Format, export
+
+    directory = find_journal(options.run)
+    write_pieces(export(directory, Format(options.format)), options.output)
+    return 0

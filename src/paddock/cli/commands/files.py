@@ -6,8 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.output import say, say_json, sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.table import terminal_table
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.printable import printable
@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from paddock.state.trees.store import TreeStore
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_intermixed_args(arguments)
-    with sentences():
-        from paddock.cli.journals import find_journal
-
-        directory = find_journal(options.run, is_quiet=options.json)
-        options.path = _inside(directory, options.path)
-        return _cat(directory, options) if options.cat else _list(directory, options)
-
-
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock files", description=__doc__)
     parser.add_run()
@@ -38,6 +28,15 @@ def make_parser() -> CommandParser:
     parser.add_flag("--cat", "the bytes of the file at PATH")
     parser.add_json()
     return parser
+
+
+@command(make_parser, is_intermixed=True)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import find_journal
+
+    directory = find_journal(options.run, is_quiet=options.json)
+    options.path = _inside(directory, options.path)
+    return _cat(directory, options) if options.cat else _list(directory, options)
 
 
 def _list(directory: Path, options: argparse.Namespace) -> int:

@@ -5,10 +5,11 @@ they need.
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
-from paddock.cli.output import say, say_json, sentences, warn
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json, warn
+from paddock.cli.parser import CommandParser, command
 from paddock.model.sizes import format_size
 
 if TYPE_CHECKING:
@@ -22,14 +23,13 @@ def make_parser() -> CommandParser:
     return parser
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
     from paddock.run.garbage import find_garbage, remove_garbage
     from paddock.state.home import Home
 
     home = Home.find()
-    with sentences():
-        garbage = find_garbage(home) if options.dry_run else remove_garbage(home)
+    garbage = find_garbage(home) if options.dry_run else remove_garbage(home)
     total = sum(part.size_bytes for part in garbage)
     if options.json:
         parts = [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from paddock.cli.output import say, say_json, sentences, write_pieces
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json, write_pieces
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.project.inspection import Project, look
 from paddock.cli.project.paddock_file import paddock_file, service_keys
 from paddock.cli.project.scripts import ProjectScript
@@ -23,22 +24,6 @@ NAME = "paddock.yaml"
 _MAX_SHOWN = 10
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        path = _place(options.directory, is_forced=options.force)
-        project = look(options.directory)
-        text = paddock_file(project)
-        policy = _load(text, path)
-        write_pieces([text], path)
-        remember(policy)
-    if options.json:
-        say_json(_data(project, path))
-    else:
-        say("\n".join(_lines(project, path)))
-    return 0
-
-
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock init", description=__doc__)
     parser.add_argument("directory", nargs="?", type=Path, default=Path(), metavar="DIR",
@@ -46,6 +31,21 @@ def make_parser() -> CommandParser:
     parser.add_flag("--force", "write over a file that is there")
     parser.add_json("say what was found as JSON")
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    path = _place(options.directory, is_forced=options.force)
+    project = look(options.directory)
+    text = paddock_file(project)
+    policy = _load(text, path)
+    write_pieces([text], path)
+    remember(policy)
+    if options.json:
+        say_json(_data(project, path))
+    else:
+        say("\n".join(_lines(project, path)))
+    return 0
 
 
 def _place(directory: Path, *, is_forced: bool) -> Path:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
+from paddock.cli.output import warn
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, NotFound, SandboxError
 
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
             print(record.sandbox_id)
         except SandboxError as error:
             failed += 1
-            print(f"paddock: {record.sandbox_id}: {error}", file=sys.stderr)
+            warn(f"{record.sandbox_id}: {error}")
     return 1 if failed else 0
 
 

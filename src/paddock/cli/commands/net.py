@@ -5,28 +5,11 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from paddock.cli.output import sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.parser import CommandParser, command
 from paddock.model.errors import InvalidInput
 
 if TYPE_CHECKING:
     from paddock.cli.render.network import NetworkFilter
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        from paddock.cli.journals import find_journal
-        from paddock.cli.render.network import NetworkScan, write_json, write_text
-        from paddock.journal.log import RunLog
-
-        wanted = _filter_from(options)
-        log = RunLog(find_journal(options.run, is_quiet=options.json))
-        if options.json:
-            write_json(NetworkScan(log, wanted))
-        else:
-            write_text(NetworkScan(log, wanted), log.opening.at, with_why=options.blocked)
-    return 0
 
 
 def make_parser() -> CommandParser:
@@ -37,6 +20,21 @@ def make_parser() -> CommandParser:
     parser.add_argument("--kind", metavar="KINDS", help="http, connect, dns, model; several with ,")
     parser.add_json("one JSON object a line")
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import find_journal
+    from paddock.cli.render.network import NetworkScan, write_json, write_text
+    from paddock.journal.log import RunLog
+
+    wanted = _filter_from(options)
+    log = RunLog(find_journal(options.run, is_quiet=options.json))
+    if options.json:
+        write_json(NetworkScan(log, wanted))
+    else:
+        write_text(NetworkScan(log, wanted), log.opening.at, with_why=options.blocked)
+    return 0
 
 
 def _filter_from(options: argparse.Namespace) -> NetworkFilter:

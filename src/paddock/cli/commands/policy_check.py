@@ -81,6 +81,32 @@ def _replay_findings(text: str, path: Path) -> Iterator[LintFinding]:
                           error.hint)  # fmt: skip
 
 
+def world_findings(text: str, path: Path) -> Iterator[LintFinding]:
+    """Yield what only the stand-ins themselves know to be wrong: each one of the file is made, with
+    its seed, and closed again."""
+    from paddock.policy.analysis.lint import LintFinding
+    from paddock.policy.analysis.review import Level
+    from paddock.policy.file import read_draft
+    from paddock.world.world import World
+
+    draft = read_draft(text, path.name)
+    world, project = draft.terms.world, path.absolute().parent
+    for number, stand_in in enumerate(world.stand_ins if world is not None else ()):
+        assert world is not None
+        with tempfile.TemporaryDirectory(prefix="paddock-check-") as scratch:
+            alone = replace(world, stand_ins=(stand_in,))
+            try:
+                made = World.open(Path(scratch) / str(number), "check", alone, project)
+            except PaddockError as error:
+                place = draft.document.place(("world", stand_in.place))
+                # What this machine lacks, another one may have.
+                level = Level.WARNING if isinstance(error, HostCannot) else Level.ERROR
+                yield LintFinding(level, None, "invalid", place.line, place.column, error.message,
+                              error.hint)  # fmt: skip
+            else:
+                asyncio.run(made.close())
+
+
 def _line(name: str, finding: LintFinding) -> str:
     hint = f"\n  hint: {printable(finding.hint)}" if finding.hint else ""
     where = f"{name}:{finding.line}:{finding.column}"
@@ -151,29 +177,3 @@ def print_schema(options: argparse.Namespace) -> int:
 
     say(json.dumps(json_schema(), indent=2))
     return 0
-
-
-def world_findings(text: str, path: Path) -> Iterator[LintFinding]:
-    """Yield what only the stand-ins themselves know to be wrong: each one of the file is made, with
-    its seed, and closed again."""
-    from paddock.policy.analysis.lint import LintFinding
-    from paddock.policy.analysis.review import Level
-    from paddock.policy.file import read_draft
-    from paddock.world.world import World
-
-    draft = read_draft(text, path.name)
-    world, project = draft.terms.world, path.absolute().parent
-    for number, stand_in in enumerate(world.stand_ins if world is not None else ()):
-        assert world is not None
-        with tempfile.TemporaryDirectory(prefix="paddock-check-") as scratch:
-            alone = replace(world, stand_ins=(stand_in,))
-            try:
-                made = World.open(Path(scratch) / str(number), "check", alone, project)
-            except PaddockError as error:
-                place = draft.document.place(("world", stand_in.place))
-                # What this machine lacks, another one may have.
-                level = Level.WARNING if isinstance(error, HostCannot) else Level.ERROR
-                yield LintFinding(level, None, "invalid", place.line, place.column, error.message,
-                              error.hint)  # fmt: skip
-            else:
-                asyncio.run(made.close())

@@ -48,20 +48,20 @@ def _explanations(
     """Return one explanation, or two for a request that carries a call of a model, in the order in
     which they are decided. The door takes such a request for the call alone where no rule minds the
     request."""
-    parsed = described_action(options, policy)
-    if isinstance(parsed, Action):
-        return [explain(policy, parsed, spent)]
-    if parsed.refusal is not None:
-        by, why = parsed.refusal
-        effect = parsed.request.effect
+    actions = described_action(options, policy)
+    if isinstance(actions, Action):
+        return [explain(policy, actions, spent)]
+    if actions.refusal is not None:
+        by, why = actions.refusal
+        effect = actions.request.effect
         decision = Decision(Verdict.BLOCK, by, why, effect)
         stage = "not asked: the network door refuses it by itself"
-        return [Explanation(parsed.request, effect, (), stage, decision)]
-    request = explain(policy, parsed.request, spent)
-    if parsed.model is None:
+        return [Explanation(actions.request, effect, (), stage, decision)]
+    request = explain(policy, actions.request, spent)
+    if actions.model is None:
         return [request]
-    model = explain(policy, parsed.model, spent)
-    if policy.lets_pass(parsed.request, request.decision):
+    model = explain(policy, actions.model, spent)
+    if policy.lets_pass(actions.request, request.decision):
         return [model]
     return [request] if request.decision.verdict is Verdict.BLOCK else [request, model]
 

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 from paddock.cli.arguments import step
-from paddock.cli.output import sentences, write_pieces
-from paddock.cli.parser import CommandParser
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        from paddock.cli.journals import find_journal
-        from paddock.journal.integrity.proof import prove
-
-        proof = prove(find_journal(options.run, may_be_file=True), options.step)
-        write_pieces([json.dumps(proof, indent=1), "\n"], options.output)
-    return 0
+from paddock.cli.output import write_pieces
+from paddock.cli.parser import CommandParser, command
 
 
 def make_parser() -> CommandParser:
@@ -27,3 +17,13 @@ def make_parser() -> CommandParser:
     parser.add_argument("--step", type=step, required=True, metavar="K", help="the step")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="instead of the output")
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import find_journal
+    from paddock.journal.integrity.proof import prove
+
+    proof = prove(find_journal(options.run, may_be_file=True), options.step)
+    write_pieces([json.dumps(proof, indent=1), "\n"], options.output)
+    return 0

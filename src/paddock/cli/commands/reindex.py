@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
+
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import say, say_json, sentences, warn
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json, warn
+from paddock.cli.parser import CommandParser, command
 from paddock.model.plural import many
 
 
-def main(arguments: list[str]) -> int:
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock reindex", description=__doc__)
+    parser.add_json()
+    return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
     from paddock.cli.journals import MAX_RUNS, open_index
     from paddock.state.home import Home
 
-    options = make_parser().parse_args(arguments)
     home = Home.find()
-    with sentences(), open_index(home) as index:
+    with open_index(home) as index:
         troubles = index.rebuild(home.runs)
         runs = index.runs(limit=MAX_RUNS)
     steps = sum(run.steps for run in runs)
@@ -25,9 +33,3 @@ def main(arguments: list[str]) -> int:
             warn(trouble)
         say(f"{many(len(runs), 'run')}, {many(steps, 'step')}")
     return ExitCode.FAILED if troubles else 0
-
-
-def make_parser() -> CommandParser:
-    parser = CommandParser(prog="paddock reindex", description=__doc__)
-    parser.add_json()
-    return parser

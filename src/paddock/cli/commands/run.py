@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from paddock.cli.agent_run import add_env, add_run_options, faults_from, finish, showing
-from paddock.cli.options import variables_from
+from paddock.cli.options import command_from, variables_from
 from paddock.cli.output import warn
 from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import trust_from
@@ -52,7 +52,7 @@ def make_parser() -> CommandParser:
 
 def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
-    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    command = command_from(options)
     if not command:
         raise InvalidInput("run: no command", hint="e.g. paddock run -- python my_agent.py")
     from paddock.fence.registry import early_start

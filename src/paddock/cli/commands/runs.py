@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from paddock.cli.arguments import count
-from paddock.cli.output import say, say_json, sentences, warn
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json, warn
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.table import line_width
 from paddock.model.plural import many
 
@@ -16,39 +16,6 @@ if TYPE_CHECKING:
     from paddock.journal.index.rows import RunRow
 
 LISTED = 20  # runs, if nobody asks for more
-
-
-def main(arguments: list[str]) -> int:
-    from paddock.cli.journals import all_indexed
-    from paddock.state.home import Home
-
-    options = make_parser().parse_args(arguments)
-    if options.action == "remove":
-        from paddock.cli.commands.runs_remove import remove
-
-        with sentences():
-            return remove(options)
-    with sentences(), all_indexed(Home.find()) as (index, troubles):
-        for trouble in troubles:
-            warn(trouble)
-        _say(index, options)
-    return 0
-
-
-def _say(index: RunIndex, options: argparse.Namespace) -> None:
-    from paddock.cli.render.runs import branch_json, branches, run_json, run_table, tree_table
-
-    runs = _choose(index, options)
-    if options.tree:
-        tree = branches(runs, index)
-        if options.json:
-            say_json([branch_json(branch) for branch in tree])
-        elif tree:
-            say(tree_table(tree))
-    elif options.json:
-        say_json([run_json(run) for run in runs])
-    elif runs:
-        say(run_table(runs, line_width()))
 
 
 def make_parser() -> CommandParser:
@@ -69,6 +36,38 @@ def make_parser() -> CommandParser:
     remove.add_argument("--json", action="store_true", default=argparse.SUPPRESS,
                         help="one JSON object")  # fmt: skip
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import all_indexed
+    from paddock.state.home import Home
+
+    if options.action == "remove":
+        from paddock.cli.commands.runs_remove import remove
+
+        return remove(options)
+    with all_indexed(Home.find()) as (index, troubles):
+        for trouble in troubles:
+            warn(trouble)
+        _say(index, options)
+    return 0
+
+
+def _say(index: RunIndex, options: argparse.Namespace) -> None:
+    from paddock.cli.render.runs import branch_json, branches, run_json, run_table, tree_table
+
+    runs = _choose(index, options)
+    if options.tree:
+        tree = branches(runs, index)
+        if options.json:
+            say_json([branch_json(branch) for branch in tree])
+        elif tree:
+            say(tree_table(tree))
+    elif options.json:
+        say_json([run_json(run) for run in runs])
+    elif runs:
+        say(run_table(runs, line_width()))
 
 
 def _choose(index: RunIndex, options: argparse.Namespace) -> list[RunRow]:

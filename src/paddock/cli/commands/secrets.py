@@ -9,19 +9,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from paddock.cli.output import say, say_json, say_list, sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json, say_list
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.table import age, terminal_table
 from paddock.model.plural import many
 from paddock.state.home import Home
 from paddock.state.revocations import Holder, holders, revoke
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        home = Home.find()
-        return _revoke(home, options) if options.action == "revoke" else _list(home, options)
 
 
 def make_parser() -> CommandParser:
@@ -33,6 +26,12 @@ def make_parser() -> CommandParser:
     for subparser in (shown, taken):
         subparser.add_json("for programs")
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    home = Home.find()
+    return _revoke(home, options) if options.action == "revoke" else _list(home, options)
 
 
 def _list(home: Home, options: argparse.Namespace) -> int:

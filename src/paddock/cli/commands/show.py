@@ -13,8 +13,8 @@ from typing import Any
 
 from paddock.cli import arguments
 from paddock.cli.journals import find_journal, indexed, state_of
-from paddock.cli.output import is_coloured, say, say_json, sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import is_coloured, say, say_json
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.conversation import conversation_lines
 from paddock.cli.render.runs import run_json
 from paddock.cli.render.step_gist import gist_of
@@ -52,21 +52,6 @@ _PIPED_WIDTH = 140
 _MAX_SUMMED = 200_000  # records
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        directory = find_journal(options.run, is_quiet=options.json)
-        _say_if_slow(directory)
-        with indexed(directory) as (index, run):
-            if options.step is not None:
-                _show_step(index, run, options)
-            elif options.json:
-                _write_json(index, run, options)
-            else:
-                _write_text(index, run, options)
-    return 0
-
-
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock show", description=__doc__)
     parser.add_run()
@@ -84,6 +69,20 @@ def make_parser() -> CommandParser:
     parser.add_flag("--all", "all steps, however many")
     parser.add_json()
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    directory = find_journal(options.run, is_quiet=options.json)
+    _say_if_slow(directory)
+    with indexed(directory) as (index, run):
+        if options.step is not None:
+            _show_step(index, run, options)
+        elif options.json:
+            _write_json(index, run, options)
+        else:
+            _write_text(index, run, options)
+    return 0
 
 
 # ---- a run ---------------------------------------------------------------------------------------

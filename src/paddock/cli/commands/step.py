@@ -4,6 +4,7 @@ came of it, and what it changed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from bisect import bisect_left
@@ -11,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli.arguments import step
-from paddock.cli.output import sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.parser import CommandParser, command
 from paddock.model.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -21,16 +21,24 @@ if TYPE_CHECKING:
 _SIGNALLED = 128
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
+def make_parser() -> CommandParser:
+    parser = CommandParser(prog="paddock step", description=__doc__)
+    parser.add_run()
+    parser.add_argument(
+        "--at", type=step, metavar="K", help="begin with this step (default: the first)"
+    )
+    return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         hint = f"paddock show {options.run} --step K prints one step"
         raise InvalidInput("step: there is no terminal to show it in", hint=hint)
-    with sentences():
-        from paddock.cli.journals import find_journal
+    from paddock.cli.journals import find_journal
 
-        view = open_view(find_journal(options.run), options.at)
-        return _loop(view)
+    view = open_view(find_journal(options.run), options.at)
+    return _loop(view)
 
 
 def open_view(directory: Path, at: int | None = None) -> StepView:
@@ -48,15 +56,6 @@ def open_view(directory: Path, at: int | None = None) -> StepView:
     is_coloured = "NO_COLOR" not in os.environ
     first = 0 if at is None else bisect_left(numbers, at)
     return StepView(history, at=first, is_coloured=is_coloured)
-
-
-def make_parser() -> CommandParser:
-    parser = CommandParser(prog="paddock step", description=__doc__)
-    parser.add_run()
-    parser.add_argument(
-        "--at", type=step, metavar="K", help="begin with this step (default: the first)"
-    )
-    return parser
 
 
 def _loop(view: StepView) -> int:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import say, say_json, sentences, write_pieces
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json, write_pieces
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.trust_prompt import add_trust, trust_from
 from paddock.model.errors import InvalidInput
 
@@ -22,25 +22,6 @@ if TYPE_CHECKING:
     from paddock.run.scenarios.preparation import Prepared
 
 MAX_JOBS = 64
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_intermixed_args(arguments)
-    with sentences():
-        from paddock.doors.trust import GIVEN
-        from paddock.run.scenarios.discovery import find_scenarios
-        from paddock.run.scenarios.preparation import prepare
-
-        scenarios = find_scenarios([Path(name) for name in options.scenarios or ["."]])
-        # A list runs nothing.
-        trust = GIVEN if options.list else trust_from(options)
-        prepared = prepare(scenarios, is_offline=options.offline, trust=trust)
-        cases = _choose(prepared, options.filter)
-        if options.list:
-            return _list(cases, is_json=options.json)
-        results = _play(cases, options)
-        _write_files(results, options)
-        return _tell(results, options)
 
 
 def make_parser() -> CommandParser:
@@ -60,6 +41,24 @@ def make_parser() -> CommandParser:
     parser.add_argument("--html", metavar="FILE", help="the results as a page")
     parser.add_json()
     return parser
+
+
+@command(make_parser, is_intermixed=True)
+def main(options: argparse.Namespace) -> int:
+    from paddock.doors.trust import GIVEN
+    from paddock.run.scenarios.discovery import find_scenarios
+    from paddock.run.scenarios.preparation import prepare
+
+    scenarios = find_scenarios([Path(name) for name in options.scenarios or ["."]])
+    # A list runs nothing.
+    trust = GIVEN if options.list else trust_from(options)
+    prepared = prepare(scenarios, is_offline=options.offline, trust=trust)
+    cases = _choose(prepared, options.filter)
+    if options.list:
+        return _list(cases, is_json=options.json)
+    results = _play(cases, options)
+    _write_files(results, options)
+    return _tell(results, options)
 
 
 def _jobs(text: str) -> int:

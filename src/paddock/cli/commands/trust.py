@@ -8,19 +8,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-from paddock.cli.output import check_person, say, say_json, sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import check_person, say, say_json
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.trust_prompt import ask
 from paddock.model.errors import NotTrusted
 from paddock.model.printable import printable
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        if options.revoke is not None:
-            return _revoke(options)
-        return _list(options) if options.list else _agree(options)
 
 
 def make_parser() -> CommandParser:
@@ -32,6 +24,13 @@ def make_parser() -> CommandParser:
     parser.add_argument("--revoke", metavar="FILE", help="forget all that was agreed to for a file")
     parser.add_json("for programs")
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    if options.revoke is not None:
+        return _revoke(options)
+    return _list(options) if options.list else _agree(options)
 
 
 def _agree(options: argparse.Namespace) -> int:
@@ -61,20 +60,20 @@ def _list(options: argparse.Namespace) -> int:
     from paddock.state.home import Home
     from paddock.state.trusted_files import TrustedFiles
 
-    files_found = TrustedFiles(Home.find()).all()
+    trusted = TrustedFiles(Home.find()).all()
     if options.json:
         files: list[dict[str, Any]] = [
             {"file": file.path, "digest": file.digest, "agreed_at": file.agreed_at,
              "requests": list(file.requests)}
-            for file in files_found
+            for file in trusted
         ]  # fmt: skip
         say_json({"files": files})
         return 0
-    for file in files_found:
+    for file in trusted:
         say(f"{_plain(file.path)}  since {clock(int(file.agreed_at * 1e6))}")
         for text in file.requests:
             say(f"  - {_plain(text)}")
-    if not files_found:
+    if not trusted:
         say("nothing was agreed to")
     return 0
 

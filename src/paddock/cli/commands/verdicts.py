@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING
 
-from paddock.cli.output import say, say_json, sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json
+from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.table import terminal_table
 from paddock.model.plural import many
 from paddock.model.printable import printable
@@ -14,23 +15,6 @@ if TYPE_CHECKING:
     from paddock.world.verdicts import VerdictReport
 
 _WIDEST = 70
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        from paddock.cli.journals import find_journal
-        from paddock.journal.log import RunLog
-        from paddock.world.verdicts import VerdictOptions, judge_run
-
-        people = tuple(options.person)
-        directory = find_journal(options.run, is_quiet=options.json)
-        report = judge_run(RunLog(directory), VerdictOptions(people))
-        if options.json:
-            _write_json(report)
-        else:
-            _write_text(report)
-    return 1 if report.is_bad else 0
 
 
 def make_parser() -> CommandParser:
@@ -47,6 +31,22 @@ def make_parser() -> CommandParser:
     )
     parser.add_json()
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    from paddock.cli.journals import find_journal
+    from paddock.journal.log import RunLog
+    from paddock.world.verdicts import VerdictOptions, judge_run
+
+    people = tuple(options.person)
+    directory = find_journal(options.run, is_quiet=options.json)
+    report = judge_run(RunLog(directory), VerdictOptions(people))
+    if options.json:
+        _write_json(report)
+    else:
+        _write_text(report)
+    return 1 if report.is_bad else 0
 
 
 def _write_json(report: VerdictReport) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import asdict, replace
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import pick, say, say_json, sentences, write_pieces
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import pick, say, say_json, write_pieces
+from paddock.cli.parser import CommandParser, command
 from paddock.journal.integrity.findings import Status
 from paddock.journal.run_directory import is_held
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
@@ -37,16 +37,6 @@ _EXIT_CODES = {
 }
 
 
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-    with sentences():
-        place = _place(options.what)
-        key = _key(options.key)
-        if place.is_file() and not _is_journal(place):
-            return _verify_proof(place, key, options)
-        return _verify_journal(place, key, options)
-
-
 def make_parser() -> CommandParser:
     parser = CommandParser(prog="paddock verify", description=__doc__)
     parser.add_argument(
@@ -63,6 +53,15 @@ def make_parser() -> CommandParser:
     parser.add_flag("--closed", "the run has ended, so it has an end")
     parser.add_json()
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    place = _place(options.what)
+    key = _key(options.key)
+    if place.is_file() and not _is_journal(place):
+        return _verify_proof(place, key, options)
+    return _verify_journal(place, key, options)
 
 
 def _place(word: str) -> Path:

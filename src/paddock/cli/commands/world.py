@@ -9,9 +9,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import asdict
+
 from paddock.cli.output import is_coloured, say, say_json, sentences
 from paddock.cli.parser import CommandParser
 from paddock.model.errors import Conflict, InvalidInput, NotFound, PaddockError
+from paddock.model.plural import many
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +83,7 @@ def _list(options: argparse.Namespace) -> None:
         faults = faults_by_host(home / "runs" / run)
         rows = [row_of(service, faults) for service in world.services]
     if options.json:
-        say_json([service.as_json() for service in rows])
+        say_json([asdict(row) for row in rows])
     else:
         say(service_table(rows) if rows else f"the world of {run} has no services")
 
@@ -113,16 +116,14 @@ def _diff(options: argparse.Namespace) -> None:
         changes = {service.name: differences(service, first, last) for service in chosen}
         inner = {service.name: {} if options.full else service.inner for service in chosen}
     if options.json:
-        say_json(
-            {
-                name: [change.as_json() for change in of_service]
-                for name, of_service in changes.items()
-            }
-        )
+        as_json = {}
+        for name, documents in changes.items():
+            as_json[name] = [document.as_json() for document in documents]
+        say_json(as_json)
         return
-    lines = [line for name, of_service in changes.items()
-             for line in difference_lines(name, of_service, is_coloured=is_coloured(),
-                                          inner=inner[name])]  # fmt: skip
+    lines: list[str] = []
+    for name, documents in changes.items():
+        lines += difference_lines(name, documents, is_coloured=is_coloured(), inner=inner[name])
     say("\n".join(lines) if lines else "nothing changed")
 
 
@@ -138,7 +139,7 @@ def _reset(options: argparse.Namespace) -> None:
         say_json({"run": run, "undone": undone})
         return
     for name, count in undone.items():
-        say(f"{name}: back to the beginning, {count} change{'' if count == 1 else 's'} undone")
+        say(f"{name}: back to the beginning, {many(count, 'change')} undone")
 
 
 def _find(word: str, *, is_quiet: bool) -> tuple[Path, str]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.cli.output import say, sentences
-from paddock.cli.parser import CommandParser
+from paddock.cli.output import say, say_json
+from paddock.cli.parser import CommandParser, command
 from paddock.model.errors import HostCannot, InvalidInput
 
 if TYPE_CHECKING:
@@ -28,18 +28,6 @@ _READS = ("GET", "HEAD")
 _OVERRIDES = frozenset({"x-http-method-override", "x-http-method", "x-method-override"})
 _ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)$")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-def main(arguments: list[str]) -> int:
-    options = make_parser().parse_args(arguments)
-
-    with sentences():
-        fidelity = _check(options)
-    if options.json:
-        print(json.dumps(fidelity.as_json()))
-    else:
-        say("\n".join(fidelity.lines()))
-    return ExitCode.FAILED if options.min is not None and fidelity.score < options.min else 0
 
 
 def make_parser() -> CommandParser:
@@ -67,6 +55,16 @@ def make_parser() -> CommandParser:
     parser.add_argument("--min", type=float, metavar="N", help="end with 1 below this number")
     parser.add_json("for programs")
     return parser
+
+
+@command(make_parser)
+def main(options: argparse.Namespace) -> int:
+    fidelity = _check(options)
+    if options.json:
+        say_json(fidelity.as_json())
+    else:
+        say("\n".join(fidelity.lines()))
+    return ExitCode.FAILED if options.min is not None and fidelity.score < options.min else 0
 
 
 def _check(options: argparse.Namespace) -> Fidelity:

@@ -72,9 +72,9 @@ def labelled(label: str, text: str, width: int | None) -> list[str]:
     return [f"{' ' * indent if at else label}{line}" for at, line in enumerate(lines)]
 
 
-def paint(text: str, colour: str | None) -> str:
+def paint(text: str, colour: str | None, is_coloured: bool = True) -> str:
     """Return the text in a colour, or as it is without one."""
-    return f"\033[{colour}m{text}\033[0m" if colour else text
+    return f"\033[{colour}m{text}\033[0m" if colour and is_coloured else text
 
 
 def _head(text: str, width: int) -> str:

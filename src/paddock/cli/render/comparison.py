@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from msgspec.structs import asdict
 
@@ -31,6 +31,7 @@ from paddock.run.compare.summary_text import (
 from paddock.run.matching.recorded_step import ABSENT
 from paddock.state.tool_config import is_in_repository, repository_path
 
+T = TypeVar("T")
 MIN_WIDTH = 60
 _MAX_FIELDS = 12
 _MAX_DOCUMENTS = 12
@@ -44,20 +45,22 @@ def comparison_lines(
     comparison: Comparison, width: int, is_coloured: bool, *, is_full: bool = False
 ) -> Iterator[str]:
     """Yield the whole comparison; no line is wider than the screen but those of a table."""
-    page = _Page(max(width, MIN_WIDTH), is_coloured, is_full)
+    text = _ComparisonText(max(width, MIN_WIDTH), is_coloured, is_full)
     if len(comparison.columns) == 2:
-        yield from page.two(comparison)
-    else:
-        yield from page.many(comparison)
+        return text.of_two(comparison)
+    return text.of_many(comparison)
 
 
-class _Page:
+class _ComparisonText:
+    """Makes the lines. Of two runs every difference is shown, of many a table of what became of
+    each; `is_full` shows all differences of many runs, and all values whole."""
+
     def __init__(self, width: int, is_coloured: bool, is_full: bool) -> None:
         self.width = width
         self.is_coloured = is_coloured
         self.is_full = is_full
 
-    def two(self, comparison: Comparison) -> Iterator[str]:
+    def of_two(self, comparison: Comparison) -> Iterator[str]:
         [pairing], [end] = comparison.pairings, comparison.ends
         yield from self._facts(comparison)
         yield ""
@@ -66,19 +69,23 @@ class _Page:
         yield from self._first(pairing)
         yield from self._ends(end)
 
-    def many(self, comparison: Comparison) -> Iterator[str]:
+    def of_many(self, comparison: Comparison) -> Iterator[str]:
         yield from self._table(comparison)
         yield ""
         yield from self._groups(comparison)
+        if not self.is_full:
+            return
         for pairing, end in zip(comparison.pairings, comparison.ends, strict=True):
-            if self.is_full:
-                yield from (
-                    "",
-                    f"{printable(pairing.here.run, 60)} and {printable(pairing.there.run, 60)}",
-                )
-                yield from self._steps(pairing)
-                yield from self._first(pairing)
-                yield from self._ends(end)
+            yield from (
+                "",
+                f"{printable(pairing.here.run, 60)} and {printable(pairing.there.run, 60)}",
+            )
+            yield from self._steps(pairing)
+            yield from self._first(pairing)
+            yield from self._ends(end)
+
+    def _bounded(self, values: Sequence[T], most: int) -> Sequence[T]:
+        return values if self.is_full else values[:most]
 
     def _facts(self, comparison: Comparison) -> Iterator[str]:
         """Yield the runs side by side; a fact that neither run has is left out."""
@@ -86,7 +93,7 @@ class _Page:
         room = (self.width - _LABEL - 4) // 2
         for name in facts[0]:
             values = [column[name] for column in facts]
-            if not any(value not in ("", "-") for value in values):
+            if all(value in ("", "-") for value in values):
                 continue
             cells = [cut(printable(value, 400), room) for value in values]
             line = f"{name:<{_LABEL}}{fit(cells[0], room)}  {cells[1]}".rstrip()
@@ -127,10 +134,11 @@ class _Page:
         summary = f"{past}{counts_text(pairing.counts)}" or "none"
         yield from labelled(f"{'steps':<{_LABEL}}", summary, self.width)
         wanted = [pair for pair in pairing.pairs if self.is_full or pair.parts]
-        shown = wanted if self.is_full else wanted[:_MAX_ROWS]
+        shown = self._bounded(wanted, _MAX_ROWS)
         if shown:
             yield f"{'A':>6} {'B':>6}  {'':<16}  CALL"
-        yield from (line for pair in shown for line in self._row(pairing, pair))
+        for pair in shown:
+            yield from self._row(pairing, pair)
         if len(shown) < len(wanted):
             yield f"          {len(wanted) - len(shown)} more differ: --full"
 
@@ -142,7 +150,7 @@ class _Page:
         line = (
             f"{numbers[0]:>6} {numbers[1]:>6}  {pair.what:<16}  {cut(call, max(room, 20))}{change}"
         )
-        yield paint(line, _COLOURS.get(pair.what) if self.is_coloured else None)
+        yield paint(line, _COLOURS.get(pair.what), self.is_coloured)
         yield from (f"{'':<33}{cut(line, self.width - 33)}" for line in said_lines(pair))
         if self.is_full and pair.here and pair.there:
             for part in pair.parts:
@@ -161,42 +169,40 @@ class _Page:
         for name, values in (("A", first.here), ("B", first.there)):
             if values is not None:
                 for key, value in values.items():
-                    yield from self._value(f"{'':<{_LABEL}}{name}  {printable(key, 40)}: ", value)
+                    yield self._value(f"{'':<{_LABEL}}{name}  {printable(key, 40)}: ", value)
 
     def _fields(self, fields: tuple[FieldDifference, ...], indent: int) -> Iterator[str]:
-        shown = fields if self.is_full else fields[:_MAX_FIELDS]
+        pad = " " * indent
+        shown = self._bounded(fields, _MAX_FIELDS)
         for field in shown:
-            yield cut(f"{'':<{indent}}{printable(field.at or '(all of it)', 200)}", self.width)
+            yield cut(f"{pad}{printable(field.at or '(all of it)', 200)}", self.width)
             here, there = field.here, field.there
             if not self.is_full:
                 here, there = windows(here, there, self.width)
-            yield from self._value(f"{'':<{indent}}  A  ", here)
-            yield from self._value(f"{'':<{indent}}  B  ", there)
+            yield self._value(f"{pad}  A  ", here)
+            yield self._value(f"{pad}  B  ", there)
         if len(shown) < len(fields):
-            yield f"{'':<{indent}}and {len(fields) - len(shown)} more: --full"
+            yield f"{pad}and {len(fields) - len(shown)} more: --full"
 
-    def _value(self, label: str, value: Any) -> Iterator[str]:
+    def _value(self, label: str, value: Any) -> str:
         if value is ABSENT:
-            yield f"{label}(not there)"
-            return
+            return f"{label}(not there)"
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        if not self.is_full:
-            yield cut(f"{label}{printable(text, 2000)}", 2 * self.width)
-            return
-        yield f"{label}{printable(text, len(text))}"
+        if self.is_full:
+            return f"{label}{printable(text, len(text))}"
+        return cut(f"{label}{printable(text, 2000)}", 2 * self.width)
 
     def _ends(self, end: Ends) -> Iterator[str]:
         files = end.files
         if files.is_same is not None:
-            count = "some differ" if files.count is None else f"{files.count} differ"
-            yield f"files     {'the same' if files.is_same else count}"
-        lines = [
-            f"          {what:<10} {printable(path, 300)}" for what, path in self._files(files)
-        ]
-        shown = lines if self.is_full else lines[:_MAX_DOCUMENTS]
-        yield from (cut(line, self.width) for line in shown)
-        if len(shown) < len(lines):
-            yield f"          and {len(lines) - len(shown)} more: --full"
+            count = "some" if files.count is None else files.count
+            yield f"files     {'the same' if files.is_same else f'{count} differ'}"
+        changed = list(self._files(files))
+        shown = self._bounded(changed, _MAX_DOCUMENTS)
+        for what, path in shown:
+            yield cut(f"          {what:<10} {printable(path, 300)}", self.width)
+        if len(shown) < len(changed):
+            yield f"          and {len(changed) - len(shown)} more: --full"
         for service in end.world:
             yield from self._service(service)
 
@@ -209,8 +215,8 @@ class _Page:
             else:
                 yield file.what, file.path
         for path, inner in repositories.items():
-            what = next((file.what for file in inner if file.path == path), "changed")
-            yield what, f"{path} ({many(len(inner), 'change')})"
+            changes = {file.path: file.what for file in inner}
+            yield changes.get(path, "changed"), f"{path} ({many(len(inner), 'change')})"
 
     def _service(self, service: ServiceDifference) -> Iterator[str]:
         name = printable(service.name, 60)
@@ -220,20 +226,21 @@ class _Page:
         inner = {} if self.is_full else service.inner
         documents = [document for document in service.documents if document.kind not in inner]
         count = service.count - (len(service.documents) - len(documents))
-        others = inner_lines((document.kind for document in service.documents), inner, "otherwise")
-        what = many(count, "document differs", "documents differ")
-        yield f"world     {name}: {'; '.join([*([what] if count else []), *others])}"
-        shown = documents if self.is_full else documents[:_MAX_DOCUMENTS]
+        texts = [many(count, "document differs", "documents differ")] if count else []
+        texts += inner_lines((document.kind for document in service.documents), inner, "otherwise")
+        yield f"world     {name}: {'; '.join(texts)}"
+        shown = self._bounded(documents, _MAX_DOCUMENTS)
         for document in shown:
-            fields = ", ".join(printable(field.at, 60) for field in document.fields[:6])
-            kind, name = printable(document.kind, 40), printable(document.id, 60)
-            what = f"          {document.what:<10} {kind} {name}"
-            yield cut(f"{what}  {fields}" if document.what == "changed" else what, self.width)
+            which = f"{printable(document.kind, 40)} {printable(document.id, 60)}"
+            line = f"          {document.what:<10} {which}"
+            if document.what == "changed":
+                line += "  " + ", ".join(printable(field.at, 60) for field in document.fields[:6])
+            yield cut(line, self.width)
         if len(shown) < count:
             yield f"          and {count - len(shown)} more"
 
     def _bold(self, line: str) -> str:
-        return paint(line, "1" if self.is_coloured else None)
+        return paint(line, "1", self.is_coloured)
 
 
 def _facts_of(column: Column) -> dict[str, str]:

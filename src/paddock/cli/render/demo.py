@@ -91,13 +91,13 @@ class DemoPage:
         self._heading("Both futures, side by side")
         self._line("$", f"paddock compare {first.run} {second.run}", "2")
         here, there = (column.trail.report for column in comparison.columns)
-        for label, here_value, there_value in (
+        for label, first_value, fork_value in (
             ("", "first run", "fork"),
             ("refunded", money(first.refunded_cents), money(second.refunded_cents)),
             ("blocked", here.verdicts.get("block", 0), there.verdicts.get("block", 0)),
             ("steps", here.steps, there.steps),
         ):
-            self._line(label, f"{here_value:<12}{there_value}")
+            self._line(label, f"{first_value:<12}{fork_value}")
         self._line("parts", _parting_text(comparison), "1")
         self._line("page", str(file), "1")
 
@@ -145,7 +145,7 @@ class DemoPage:
             self._say(f"{indent}{line}")
 
     def _paint(self, text: str, colour: str | None) -> str:
-        return paint(text, colour if self._is_coloured else None)
+        return paint(text, colour, self._is_coloured)
 
     def _gap(self) -> None:
         self._say("")

@@ -4,7 +4,6 @@ and nothing is touched; and where an agent that ran again left its record.
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import sys
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from paddock.cli.output import counts, is_coloured, pick, say
+from paddock.cli.output import counts, is_coloured, pick, say, say_json
 from paddock.cli.render.cells import cut
 from paddock.cli.render.run_lines import LineStyle, alert_line, step_lines
 from paddock.cli.render.table import line_width
@@ -96,7 +95,7 @@ def _print_json(steps: Iterator[RedecidedStep], policy: Policy | None) -> int:
             after = redecided.after
             fields["after"] = None if after is None else decision_json(after)
             fields["programs_after"] = [_program_json(change) for change in redecided.programs]
-        sys.stdout.write(json.dumps(fields) + "\n")
+        say_json(fields)
         otherwise += _is_otherwise(redecided)
     return otherwise
 

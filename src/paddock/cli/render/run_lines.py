@@ -46,7 +46,7 @@ class LineStyle(msgspec.Struct, frozen=True):
     is_unicode: bool = True
 
     def paint(self, text: str, colour: str | None) -> str:
-        return paint(text, colour if self.is_coloured else None)
+        return paint(text, colour, self.is_coloured)
 
 
 def step_lines(

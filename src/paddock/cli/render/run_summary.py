@@ -160,11 +160,11 @@ def _files(report: RunReport) -> str:
         return "" if files is None else "none changed"
     parts = {"added": files.added, "modified": files.modified, "deleted": files.deleted}
     inner = sum(is_in_repository(name) for names in parts.values() for name in names)
-    parts_of_text = []
+    texts = []
     for what, names in parts.items():
         outer = tuple(name for name in names if not is_in_repository(name))
-        parts_of_text += [f"{what}: {names_text(outer)}"] if outer else []
-    named = "; ".join(parts_of_text)
+        texts += [f"{what}: {names_text(outer)}"] if outer else []
+    named = "; ".join(texts)
     lost = f", {files.unstored} of them not stored" if files.unstored else ""
     cut = "; there were more than are recorded" if files.is_cut else ""
     in_brackets = f" ({named})" if named else ""

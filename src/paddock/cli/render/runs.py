@@ -1,5 +1,6 @@
 """The list of runs as a table that helps to find one: which kind it was, how it ended, what was out
-of the ordinary, and the command, as far as the line has room.
+of the ordinary, and the command, as far as the line has room. Also their lineage as a tree: forks
+and replays below the run whose past they have.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _ORDINARY = ("done", "simulated")
 _SPARED = ("TOOK", "STEPS", "STARTED", "AGENT")
 _MAX_NAME = 40
 _MAX_COMMAND = 200
+_MAX_CHANGED = 120
+_MAX_INDENT = 12  # forks of forks that are drawn; what lies deeper says how deep
 _SHORT = 6  # characters of another run's id, if they are enough
 
 
@@ -104,9 +107,7 @@ def _short_origins(runs: Sequence[RunRow]) -> dict[str, str]:
     return {name: name[:_SHORT] if beginnings[name[:_SHORT]] == 1 else name for name in origins}
 
 
-_MAX_BRANCH_NAME = 40
-_MAX_CHANGED = 120
-_MAX_INDENT = 12  # forks of forks that are drawn; what lies deeper says how deep
+# ---- the tree of forks and replays --------------------------------------------------------------
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -209,17 +210,15 @@ def _line(
 def _branch_cells(branch: Branch) -> tuple[object, ...]:
     deeper = branch.depth - _MAX_INDENT
     sign = f"({branch.depth}) " if deeper > 0 else ""
-    name = (
-        f"{'  ' * min(branch.depth, _MAX_INDENT)}{sign}{printable(branch.name, _MAX_BRANCH_NAME)}"
-    )
+    name = f"{'  ' * min(branch.depth, _MAX_INDENT)}{sign}{printable(branch.name, _MAX_NAME)}"
     row = branch.row
     if row is None:
         return (name, "-", "-", "-", "-", "-", "gone", "")
     at = "" if row.forked_at is None else f" at {row.forked_at}"
     return (
         name,
-        printable(f"{row.kind}{at}", _MAX_BRANCH_NAME),
-        printable(row.agent, _MAX_BRANCH_NAME),
+        printable(f"{row.kind}{at}", _MAX_NAME),
+        printable(row.agent, _MAX_NAME),
         clock(row.started_at),
         row.steps,
         outcomes_text(row),

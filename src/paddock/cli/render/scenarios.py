@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_FAILED_RUNS = 3  # of one case, in full
 _WIDEST = 100
+_CLEAR = "\r\x1b[2K"
 _ORDER = [standing.value for standing in CaseStatus]
 
 
@@ -54,7 +55,7 @@ def result_lines(results: Sequence[CaseResult]) -> Iterator[str]:
     repeated = [result for result in results if result.case.scenario.repeat > 1 and result.attempts]
     if repeated:
         rows = [
-            (printable(result.case.name, _WIDEST), result.standing.value, _rate(result))
+            (printable(result.case.name, _WIDEST), result.standing.value, str(result.rate))
             for result in repeated
         ]
         header = ("CASE", "STANDS", "RUNS THAT PASSED (95 %)")
@@ -85,7 +86,7 @@ def _failure_lines(result: CaseResult) -> Iterator[str]:
         yield f"  and {many(len(failed) - MAX_FAILED_RUNS, 'more run')}: {runs}"
     if result.standing is CaseStatus.INCONCLUSIVE:
         least = result.case.scenario.expect.least_rate
-        yield f"  the rate {least:g} lies within what {_rate(result)} allows: repeat it more often"
+        yield f"  the rate {least:g} lies within what {result.rate} allows: repeat it more often"
     yield ""
 
 
@@ -132,13 +133,6 @@ def _attempt_json(attempt: ScenarioRun) -> dict[str, Any]:
         "error": attempt.error,
         "failures": failures,
     }
-
-
-def _rate(result: CaseResult) -> str:
-    return str(result.rate)
-
-
-_CLEAR = "\r\x1b[2K"
 
 
 class ScenarioProgress:

@@ -21,6 +21,46 @@ from paddock.model.printable import printable
 _CLEAR = "\r\033[2K"
 _PLAIN_COLOUR = "\033[0m"
 _WIDTH = 100  # where nobody says how wide it is
+_COLOUR = r"\x1b\[[0-9;:]{0,40}m"
+_PARTS = re.compile(rf"({_COLOUR}|[\n\r\t])")
+_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,40})?\Z")  # what may become a colour
+
+
+class TerminalFilter:
+    """A filter for the output of an agent on its way to a terminal.
+
+    Colours and line ends pass. Anything else that a terminal would act on is escaped: a cursor that
+    moves could rewrite a question that a person is about to answer, and some sequences reach the
+    clipboard. What is not whole yet (a character, a colour) waits for the rest. Output to a pipe or
+    a file is not filtered."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._rest = ""
+        self.is_coloured = False  # whether a colour may still be on
+
+    def feed(self, data: bytes) -> str:
+        """Return what can be shown so far."""
+        text = self._rest + self._decoder.decode(data)
+        unfinished = _UNFINISHED.search(text)
+        self._rest = unfinished[0] if unfinished else ""
+        return self._filter(text[: unfinished.start()] if unfinished else text)
+
+    def end(self) -> str:
+        """Return what waited in vain."""
+        text = self._rest + self._decoder.decode(b"", final=True)
+        self._rest = ""
+        return self._filter(text)
+
+    def _filter(self, text: str) -> str:
+        if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+            return text
+        parts = _PARTS.split(text)
+        if len(parts) > 1:
+            self.is_coloured = self.is_coloured or "\x1b[" in "".join(parts[1::2])
+        return "".join(
+            part if at % 2 else printable(part, len(part) + 1) for at, part in enumerate(parts)
+        )
 
 
 class Screen:
@@ -189,45 +229,3 @@ def _is_tty(stream: Any) -> bool:
     with contextlib.suppress(Exception):
         return bool(stream.isatty())
     return False
-
-
-_COLOUR = r"\x1b\[[0-9;:]{0,40}m"
-_PARTS = re.compile(rf"({_COLOUR}|[\n\r\t])")
-_UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:]{0,40})?\Z")  # what may become a colour
-
-
-class TerminalFilter:
-    """A filter for the output of an agent on its way to a terminal.
-
-    Colours and line ends pass. Anything else that a terminal would act on is escaped: a cursor that
-    moves could rewrite a question that a person is about to answer, and some sequences reach the
-    clipboard. What is not whole yet (a character, a colour) waits for the rest. Output to a pipe or
-    a file is not filtered."""
-
-    def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-        self._rest = ""
-        self.is_coloured = False  # whether a colour may still be on
-
-    def feed(self, data: bytes) -> str:
-        """Return what can be shown so far."""
-        text = self._rest + self._decoder.decode(data)
-        unfinished = _UNFINISHED.search(text)
-        self._rest = unfinished[0] if unfinished else ""
-        return self._filter(text[: unfinished.start()] if unfinished else text)
-
-    def end(self) -> str:
-        """Return what waited in vain."""
-        text = self._rest + self._decoder.decode(b"", final=True)
-        self._rest = ""
-        return self._filter(text)
-
-    def _filter(self, text: str) -> str:
-        if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-            return text
-        parts = _PARTS.split(text)
-        if len(parts) > 1:
-            self.is_coloured = self.is_coloured or "\x1b[" in "".join(parts[1::2])
-        return "".join(
-            part if at % 2 else printable(part, len(part) + 1) for at, part in enumerate(parts)
-        )

@@ -187,7 +187,7 @@ class StepView(msgspec.Struct, dict=True):
         return self._paint(cut(self.message or HELP, width - 1), "90")
 
     def _paint(self, text: str, colour: str | None) -> str:
-        return paint(text, colour if self.is_coloured else None)
+        return paint(text, colour, self.is_coloured)
 
 
 def _gist(step: Step) -> str:

@@ -11,6 +11,8 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import format_size, parse_duration
 from paddock.model.spec import Limits
 
+_SIZES = ("memory", "disk", "output")  # limits that are bytes
+
 
 def clock(at_us: int) -> str:
     """Return 2026-03-01 14:05:09, in the time zone of the reader."""
@@ -53,9 +55,6 @@ def since(text: str, option: str = "--since") -> int:
             f"{option}: {text!r} is neither a duration nor a date",
             hint="write 24h, 7d, 2026-03-01 or 2026-03-01T14:00",
         ) from None
-
-
-_SIZES = ("memory", "disk", "output")
 
 
 def limit_text(name: str, limits: Limits, option: str, elsewhere: str = "") -> str:

@@ -1,5 +1,6 @@
-"""A kept world as lines for people. An agent chose many of the words: each goes through `plain`,
-stands on one line, and has a bounded length.
+"""A kept world as values (its services, their state, the change of each field) and as lines for
+people. An agent chose many of the words: each goes through `plain`, stands on one line, and has a
+bounded length.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from msgspec.structs import asdict
 
 from paddock.cli.render.cells import labelled, paint
 from paddock.cli.render.table import line_width, terminal_table
@@ -31,146 +31,12 @@ _MAX_DOCUMENTS = 500  # of one service
 _MAX_DEPTH = 5
 _MAX_ENTRIES = 20
 _SIGNS = {"created": ("+", "32"), "deleted": ("-", "31"), "changed": ("~", "33")}
-
-
-def built_in_lines(services: Sequence[BuiltIn]) -> Iterator[str]:
-    """A line for each service, and one for each of its options."""
-    for service in services:
-        yield from labelled(
-            f"{service.name:10} ", printable(service.about, _MAX_VALUE), line_width()
-        )
-        for name, about in service.options.items():
-            yield from labelled(f"{'':13}{name}: ", printable(about, _MAX_VALUE), line_width())
-
-
-def service_table(rows: Sequence[ServiceRow]) -> str:
-    cells = [
-        (
-            printable(row.name, _MAX_NAME),
-            printable(f"{row.host}:{row.port}", _MAX_NAME),
-            printable(row.service, _MAX_NAME),
-            row.documents,
-            row.changes,
-            "-" if row.faults is None else row.faults,
-            len(row.broken) or "-",
-        )
-        for row in rows
-    ]
-    header = ("NAME", "HOST", "SERVICE", "DOCUMENTS", "CHANGES", "FAULTS", "BROKEN")
-    lines = [terminal_table(header, cells, flexible=("HOST", "NAME", "SERVICE"))]
-    for row in rows:
-        lines += _broken_lines(row.name, row.broken)
-    return "\n".join(lines)
-
-
-def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
-    yield printable(name, _MAX_NAME)
-    if not state:
-        yield "  nothing"
-    for kind, value in state.items():
-        if isinstance(value, Mapping) and set(value) == {"count", "latest"}:
-            yield from _kind_lines(kind, value)
-        else:
-            yield from _value_lines(kind, value, 1)
-    yield from _broken_lines(name, broken)
-
-
-def difference_lines(
-    name: str,
-    differences: Sequence[DocumentDifference],
-    *,
-    is_coloured: bool,
-    inner: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[str]:
-    """Yield `+ orders/o1 (step 4)` for each document, and below it a line for each field. Kinds
-    that are only the stand-in's own memory are counted."""
-    if not differences:
-        return
-    yield printable(name, _MAX_NAME)
-    for line in inner_lines((difference.change.kind for difference in differences), inner, "used"):
-        yield f"  {line}"
-    differences = [difference for difference in differences if difference.change.kind not in inner]
-    for difference in differences[:_MAX_DOCUMENTS]:
-        sign, colour = _SIGNS[difference.what]
-        step = "" if difference.change.step is None else f" (step {difference.change.step})"
-        kind = printable(difference.change.kind, _MAX_NAME)
-        of = f"{kind}/{printable(difference.change.id, _MAX_NAME)}"
-        yield paint(f"  {sign} {of}{step}", colour if is_coloured else None)
-        fields = [
-            field for field in difference.fields if not (field.is_new and field.after in _NOTHING)
-        ]
-        currency = (difference.change.after or difference.change.before or {}).get("currency")
-        for field in fields[:_MAX_FIELDS]:
-            yield from labelled("      ", _field(field, currency), line_width())
-        if len(fields) > _MAX_FIELDS:
-            yield f"      ({many(len(fields) - _MAX_FIELDS, 'more field')}: --json)"
-    if len(differences) > _MAX_DOCUMENTS:
-        yield f"  ({many(len(differences) - _MAX_DOCUMENTS, 'more document')}: --json)"
-
-
-def inner_lines(kinds: Iterable[str], inner: Mapping[str, str], verb: str) -> Iterator[str]:
-    """Yield `4 turns used` for each kind that is only counted."""
-    for kind, count in Counter(kinds).items():
-        if kind in inner:
-            yield f"{count} {inner[kind]}{'' if count == 1 else 's'} {verb} ({kind}: --full)"
-
-
-def _field(field: FieldDiff, currency: Any) -> str:
-    """Return a changed field; amounts are shown as money if the document has a currency."""
-    name = printable(field.field, _MAX_NAME)
-    is_amount = name == "amount" or name.startswith("amount_") or name == "unit_amount"
-    before, after = (
-        (money_in({"amount": value, "currency": currency}) if is_amount else None) or _value(value)
-        for value in (field.before, field.after)
-    )
-    if field.is_new:
-        return f"{name}: {after}"
-    return f"{name}: {before} -> {'(gone)' if field.is_gone else after}"
-
-
-def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
-    latest = value["latest"]
-    yield f"  {printable(kind, _MAX_NAME)}: {value['count']}"
-    for document in latest:
-        yield f"    {_value(document)}"
-    more = value["count"] - len(latest)
-    if more > 0:
-        yield f"    ({more} more, older)"
-
-
-def _value_lines(name: object, value: Any, depth: int) -> Iterator[str]:
-    pad, shown = "  " * depth, printable(name, _MAX_NAME)
-    entries = _entries(value)
-    if entries is None or depth >= _MAX_DEPTH or not entries:
-        yield f"{pad}{shown}: {_value(value)}"
-        return
-    yield f"{pad}{shown}:"
-    for inner, entry in entries[:_MAX_ENTRIES]:
-        if name == "amount":
-            entry = money_in({"amount": entry, "currency": inner}) or entry
-        yield from _value_lines(inner, entry, depth + 1)
-    if len(entries) > _MAX_ENTRIES:
-        yield f"{pad}  ({len(entries) - _MAX_ENTRIES} more: --json)"
-
-
-def _entries(value: Any) -> list[tuple[object, Any]] | None:
-    if isinstance(value, Mapping):
-        return list(value.items())
-    return list(enumerate(value)) if isinstance(value, list | tuple) else None
-
-
-def _value(value: Any) -> str:
-    return printable(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
-
-
-def _broken_lines(name: str, broken: Sequence[str]) -> Iterator[str]:
-    for sentence in broken:
-        yield f"! {printable(name, _MAX_NAME)}: {printable(sentence, _MAX_VALUE)}"
-
-
 _MAX_FIELD_DEPTH = 8  # below it values are compared as a whole
 _SHOWN = 20  # documents of a kind
 _ABSENT = object()
+
+
+# ---- values --------------------------------------------------------------------------------------
 
 
 class BuiltIn(msgspec.Struct, frozen=True):
@@ -195,9 +61,6 @@ class ServiceRow(msgspec.Struct, frozen=True):
     changes: int
     faults: int | None  # on purpose, towards this host; None: there is no journal
     broken: list[str]  # invariants
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class FieldDiff(msgspec.Struct, frozen=True):
@@ -317,3 +180,140 @@ def _fields(field: str, before: Any, after: Any, depth: int) -> Iterator[FieldDi
             yield from _fields(f"{field}[{at}]", was, now, depth + 1)
     elif type(before) is not type(after) or before != after:  # 1 is neither true nor 1.0 here
         yield FieldDiff(field, before, after)
+
+
+# ---- lines ---------------------------------------------------------------------------------------
+
+
+def built_in_lines(services: Sequence[BuiltIn]) -> Iterator[str]:
+    """A line for each service, and one for each of its options."""
+    for service in services:
+        yield from labelled(
+            f"{service.name:10} ", printable(service.about, _MAX_VALUE), line_width()
+        )
+        for name, about in service.options.items():
+            yield from labelled(f"{'':13}{name}: ", printable(about, _MAX_VALUE), line_width())
+
+
+def service_table(rows: Sequence[ServiceRow]) -> str:
+    cells = [
+        (
+            printable(row.name, _MAX_NAME),
+            printable(f"{row.host}:{row.port}", _MAX_NAME),
+            printable(row.service, _MAX_NAME),
+            row.documents,
+            row.changes,
+            "-" if row.faults is None else row.faults,
+            len(row.broken) or "-",
+        )
+        for row in rows
+    ]
+    header = ("NAME", "HOST", "SERVICE", "DOCUMENTS", "CHANGES", "FAULTS", "BROKEN")
+    lines = [terminal_table(header, cells, flexible=("HOST", "NAME", "SERVICE"))]
+    for row in rows:
+        lines += _broken_lines(row.name, row.broken)
+    return "\n".join(lines)
+
+
+def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
+    yield printable(name, _MAX_NAME)
+    if not state:
+        yield "  nothing"
+    for kind, value in state.items():
+        if isinstance(value, Mapping) and set(value) == {"count", "latest"}:
+            yield from _kind_lines(kind, value)
+        else:
+            yield from _value_lines(kind, value, 1)
+    yield from _broken_lines(name, broken)
+
+
+def difference_lines(
+    name: str,
+    differences: Sequence[DocumentDifference],
+    *,
+    is_coloured: bool,
+    inner: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[str]:
+    """Yield `+ orders/o1 (step 4)` for each document, and below it a line for each field. Kinds
+    that are only the stand-in's own memory are counted."""
+    if not differences:
+        return
+    yield printable(name, _MAX_NAME)
+    for line in inner_lines((difference.change.kind for difference in differences), inner, "used"):
+        yield f"  {line}"
+    differences = [difference for difference in differences if difference.change.kind not in inner]
+    for difference in differences[:_MAX_DOCUMENTS]:
+        sign, colour = _SIGNS[difference.what]
+        step = "" if difference.change.step is None else f" (step {difference.change.step})"
+        of = f"{printable(difference.change.kind, _MAX_NAME)}/{printable(difference.change.id, _MAX_NAME)}"
+        yield paint(f"  {sign} {of}{step}", colour, is_coloured)
+        fields = [
+            field for field in difference.fields if not (field.is_new and field.after in _NOTHING)
+        ]
+        currency = (difference.change.after or difference.change.before or {}).get("currency")
+        for field in fields[:_MAX_FIELDS]:
+            yield from labelled("      ", _field(field, currency), line_width())
+        if len(fields) > _MAX_FIELDS:
+            yield f"      ({many(len(fields) - _MAX_FIELDS, 'more field')}: --json)"
+    if len(differences) > _MAX_DOCUMENTS:
+        yield f"  ({many(len(differences) - _MAX_DOCUMENTS, 'more document')}: --json)"
+
+
+def inner_lines(kinds: Iterable[str], inner: Mapping[str, str], verb: str) -> Iterator[str]:
+    """Yield `4 turns used` for each kind that is only counted."""
+    for kind, count in Counter(kinds).items():
+        if kind in inner:
+            yield f"{count} {inner[kind]}{'' if count == 1 else 's'} {verb} ({kind}: --full)"
+
+
+def _field(field: FieldDiff, currency: Any) -> str:
+    """Return a changed field; amounts are shown as money if the document has a currency."""
+    name = printable(field.field, _MAX_NAME)
+    is_amount = name == "amount" or name.startswith("amount_") or name == "unit_amount"
+    before, after = (
+        (money_in({"amount": value, "currency": currency}) if is_amount else None) or _value(value)
+        for value in (field.before, field.after)
+    )
+    if field.is_new:
+        return f"{name}: {after}"
+    return f"{name}: {before} -> {'(gone)' if field.is_gone else after}"
+
+
+def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
+    latest = value["latest"]
+    yield f"  {printable(kind, _MAX_NAME)}: {value['count']}"
+    for document in latest:
+        yield f"    {_value(document)}"
+    more = value["count"] - len(latest)
+    if more > 0:
+        yield f"    ({more} more, older)"
+
+
+def _value_lines(name: object, value: Any, depth: int) -> Iterator[str]:
+    pad, shown = "  " * depth, printable(name, _MAX_NAME)
+    entries = _entries(value)
+    if entries is None or depth >= _MAX_DEPTH or not entries:
+        yield f"{pad}{shown}: {_value(value)}"
+        return
+    yield f"{pad}{shown}:"
+    for inner, entry in entries[:_MAX_ENTRIES]:
+        if name == "amount":
+            entry = money_in({"amount": entry, "currency": inner}) or entry
+        yield from _value_lines(inner, entry, depth + 1)
+    if len(entries) > _MAX_ENTRIES:
+        yield f"{pad}  ({len(entries) - _MAX_ENTRIES} more: --json)"
+
+
+def _entries(value: Any) -> list[tuple[object, Any]] | None:
+    if isinstance(value, Mapping):
+        return list(value.items())
+    return list(enumerate(value)) if isinstance(value, list | tuple) else None
+
+
+def _value(value: Any) -> str:
+    return printable(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
+
+
+def _broken_lines(name: str, broken: Sequence[str]) -> Iterator[str]:
+    for sentence in broken:
+        yield f"! {printable(name, _MAX_NAME)}: {printable(sentence, _MAX_VALUE)}"

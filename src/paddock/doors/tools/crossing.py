@@ -48,7 +48,8 @@ _inside: contextvars.ContextVar[_Inside | None] = contextvars.ContextVar("inside
 def entry(
     policy: Policy, name: str, effect: Effect | None = None, is_reversible: bool | None = None
 ) -> Entry:
-    """Raises InvalidInput when the file does not declare the tool, or is stricter than the code."""
+    """Return the entry of a tool. Raises InvalidInput when the file does not declare the tool, or
+    is stricter than the code."""
     declared = policy.tools.get(name)
     if declared is None:
         written = f"{{effect: {effect or Effect.WRITE}}}"
@@ -81,7 +82,7 @@ async def cross(
     preview: Preview | None = None,
     context: Mapping[str, Any] | None = None,
 ) -> ToolResult:
-    """Takes a call across. `arguments` must be JSON that nobody else holds."""
+    """Take a call through the gate. `arguments` must be JSON that nobody else holds."""
     outer = _inside.get()
     depth = 0 if outer is None else outer.depth
     if depth >= MAX_NESTING:
@@ -123,7 +124,7 @@ def record_invalid(gate: Gate, result: ToolResult, context: Mapping[str, Any] | 
 
 
 def _effects(declared: ToolTerms) -> tuple[Effect, Effect]:
-    """The strictest and the loosest effect that the file gives the tool."""
+    """Return the strictest and the loosest effect that the file gives the tool."""
     if isinstance(declared.effect, Effect):
         return declared.effect, declared.effect
     effects = [effect for effect, condition in declared.effect if condition is not False]
