@@ -245,7 +245,8 @@ def difference_lines(
     for difference in differences[:_MAX_DOCUMENTS]:
         sign, colour = _SIGNS[difference.what]
         step = "" if difference.change.step is None else f" (step {difference.change.step})"
-        of = f"{printable(difference.change.kind, _MAX_NAME)}/{printable(difference.change.id, _MAX_NAME)}"
+        kind = printable(difference.change.kind, _MAX_NAME)
+        of = f"{kind}/{printable(difference.change.id, _MAX_NAME)}"
         yield paint(f"  {sign} {of}{step}", colour, is_coloured)
         fields = [
             field for field in difference.fields if not (field.is_new and field.after in _NOTHING)
