@@ -3,11 +3,14 @@ client gets, and requests that try not to look like ones to a model."""
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import zlib
 from collections.abc import Iterable
 from typing import Any
+
+import pytest
 
 from paddock.llm.answer import ToolCall
 from paddock.llm.bedrock.event_stream import AwsEventSource
@@ -15,11 +18,21 @@ from paddock.llm.editor import AnswerEditor
 from paddock.llm.event_source import is_event_stream
 from paddock.llm.formats import Wire
 from unit.llm.streams import (
+    CHAT,
+    MESSAGES,
     RESPONSES,
+    chat_calls,
+    chat_chunk,
+    messages_events,
     responses_events,
     sse,
 )
 from unit.llm.test_vendor_formats import (
+    AWS,
+    CLAUDE,
+    COHERE,
+    CONVERSE,
+    GEMINI,
     SSE,
 )
 
@@ -89,3 +102,107 @@ def test_responses_event_of_a_call_with_a_response_beside_it_does_not_pass() -> 
             for event in responses_events(ONE)
         ]
         assert_unreadable(RESPONSES, SSE, sse(*events, names=True))
+
+
+# ---- names of server-sent events -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [None, "ping", "message"])
+def test_piece_of_a_call_in_an_event_that_the_client_skips_is_refused(name: str | None) -> None:
+    """Anthropic's client skips events without a name and those called `ping`: with the piece in the
+    middle the arguments are harmless, without it they are not."""
+    visible, hidden = ['{"id":', "7}"], '1,"note":'
+    events = messages_events([("delete_user", "")], text="")
+    at = next(
+        i for i, event in enumerate(events) if event.get("delta", {}).get("partial_json") == ""
+    )
+    delta = {"type": "input_json_delta", "partial_json": ""}
+    made = [
+        sse({**events[at], "delta": {**delta, "partial_json": piece}}, names=True)
+        for piece in visible
+    ]
+    lead = b"" if name is None else f"event: {name}\n".encode()
+    extra = lead + sse({**events[at], "delta": {**delta, "partial_json": hidden}})
+    stream = sse(*events[:at], names=True) + made[0] + extra + made[1]
+    stream += sse(*events[at + 1 :], names=True)
+    _, calls, problem = refuse_all(MESSAGES, SSE, stream)
+    assert calls == []
+    assert problem is not None
+
+
+def test_piece_of_a_chat_call_in_an_event_with_a_name_is_refused() -> None:
+    """OpenAI's client wraps what is called `thread.…`, and finds no piece in it."""
+    stream = b"event: thread.x\n" + sse(*chat_calls(ONE), chat_chunk({}, "tool_calls"))
+    assert_unreadable(CHAT, SSE, stream)
+
+
+def test_piece_in_a_field_that_is_not_of_its_type_is_refused() -> None:
+    events = messages_events(ONE)
+    for event in events:
+        if "partial_json" in event.get("delta", {}):
+            event["delta"]["type"] = "text_delta"
+    assert_unreadable(MESSAGES, SSE, sse(*events, names=True))
+
+
+def test_messages_piece_of_another_block_in_the_middle_of_a_call_is_refused() -> None:
+    """Clients that keep only the current call would add it there."""
+    events = messages_events(ONE)
+    at = next(i for i, event in enumerate(events) if "partial_json" in event.get("delta", {}))
+    other = {"type": "input_json_delta", "partial_json": '"x":1,'}
+    events.insert(at + 2, {"type": "content_block_delta", "index": 0, "delta": other})
+    assert_unreadable(MESSAGES, SSE, sse(*events, names=True))
+
+
+# ---- AWS's event stream --------------------------------------------------------------------------
+
+
+def test_events_for_another_framing_in_a_header_do_not_pass() -> None:
+    """A client that asked for server-sent events reads them whatever the type of the answer is."""
+    hidden = sse(*chat_calls(ONE), chat_chunk({}, "tool_calls")).decode()
+    stream = aws_event("metadata", {}, **{"x": f"\n\n{hidden}"})
+    for wire in (CHAT, MESSAGES, GEMINI, COHERE, CONVERSE):
+        assert_unreadable(wire, AWS, stream)
+    stream = aws_message([(":event-type", "a"), (":message-type", f"event\n\n{hidden}")], b"{}")
+    assert_unreadable(CHAT, AWS, stream)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {":event-type": "contentBlockStop"},  # no type of message
+        {":event-type": "contentBlockStop", ":message-type": "error"},
+        {":event-type": "contentBlockStop", ":message-type": "exception"},
+        {":exception-type": "contentBlockStop", ":message-type": "event"},
+        {":exception-type": "a", ":event-type": "contentBlockStop", ":message-type": "event"},
+        {":event-type": "", ":exception-type": "contentBlockStop", ":message-type": "event"},
+        {":message-type": "event"},
+    ],
+)
+def test_aws_message_whose_headers_do_not_name_one_event_is_refused(
+    headers: dict[str, str],
+) -> None:
+    message = aws_message(headers.items(), json.dumps({"contentBlockIndex": 0}).encode())
+    assert refuse_all(CONVERSE, AWS, message)[2] is not None
+
+
+def test_aws_exception_passes() -> None:
+    headers = {":exception-type": "throttlingException", ":message-type": "exception"}
+    message = aws_message(headers.items(), b'{"message":"slow down"}')
+    assert refuse_all(CONVERSE, AWS, message) == (message, [], None)
+
+
+def test_piece_of_a_converse_call_in_a_chunk_is_refused() -> None:
+    """Amazon's client knows no `chunk` there, and would not see the piece."""
+    hidden = json.dumps(converse_delta(1, toolUse={"input": '1,"note":'})).encode()
+    stream = (
+        aws_stream(converse_start(), converse_delta(1, toolUse={"input": '{"id":'}))
+        + aws_event("chunk", {"bytes": base64.b64encode(hidden).decode()})
+        + aws_stream(converse_delta(1, toolUse={"input": "7}"}), converse_stop(1))
+    )
+    _, calls, problem = refuse_all(CONVERSE, AWS, stream)
+    assert calls == [] and problem is not None
+
+
+@pytest.mark.parametrize("payload", [{}, {"bytes": None}, {"bytes": ["e30="]}, {"bytes": ""}, []])
+def test_chunk_without_a_text_is_refused(payload: Any) -> None:
+    assert_unreadable(CLAUDE, AWS, aws_event("chunk", payload))

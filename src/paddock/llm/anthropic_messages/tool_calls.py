@@ -110,6 +110,10 @@ class MessagesCalls:
         index = number_in(data, "index")
         if index >= len(self._blocks):
             raise Unreadable("the message goes on with a block that has not started")
+        last = self._blocks[-1]
+        if last is not None and not last.is_complete and last.key != index:
+            # Clients that keep only the current call would take it for a piece of that.
+            raise Unreadable("another block goes on in the middle of a tool call")
         return self._blocks[index]
 
     def _note_delta(self, data: dict[str, Any]) -> CallNotes:
@@ -117,8 +121,11 @@ class MessagesCalls:
         if call is None:
             return NOTHING
         delta = object_in(data, "delta")
+        piece = delta.get("partial_json")
+        if piece is not None and delta.get("type") != "input_json_delta":
+            raise Unreadable("a piece of a tool call is of another type")
         # With an input from the start, another one after it: joined, no JSON, and so not readable.
-        call.add(delta.get("partial_json") if delta.get("type") == "input_json_delta" else None)
+        call.add(piece)
         return CallNotes((call.key,))
 
     def _note_stop(self, data: dict[str, Any]) -> CallNotes:
