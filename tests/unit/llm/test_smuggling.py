@@ -33,6 +33,7 @@ from unit.llm.test_vendor_formats import (
     COHERE,
     CONVERSE,
     GEMINI,
+    JSON,
     SSE,
 )
 
@@ -206,3 +207,61 @@ def test_piece_of_a_converse_call_in_a_chunk_is_refused() -> None:
 @pytest.mark.parametrize("payload", [{}, {"bytes": None}, {"bytes": ["e30="]}, {"bytes": ""}, []])
 def test_chunk_without_a_text_is_refused(payload: Any) -> None:
     assert_unreadable(CLAUDE, AWS, aws_event("chunk", payload))
+
+
+# ---- Bedrock's converse --------------------------------------------------------------------------
+
+
+def test_converse_call_that_claims_to_be_the_servers_is_decided() -> None:
+    """Clients that are older than the `type` of a `toolUse` drop it, and see an ordinary call."""
+    use: dict[str, Any] = {"toolUseId": "t", "name": "delete_user", "type": "server_tool_use"}
+    block = {"toolUse": {**use, "input": {"id": SECRET}}}
+    body = {"output": {"message": {"role": "assistant", "content": [block]}}}
+    stream = aws_stream(
+        converse_start(**use),
+        converse_delta(1, toolUse={"input": ONE[0][1]}),
+        converse_stop(1),
+        {"messageStop": {"stopReason": "tool_use"}},
+    )
+    for kind, answer in ((JSON, json.dumps(body).encode()), (AWS, stream)):
+        sent, calls, problem = refuse_all(CONVERSE, kind, answer)
+        assert [call.arguments for call in calls] == [{"id": SECRET}]
+        assert SECRET.encode() not in sent and problem is None
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        converse_delta(0, toolUse={"input": '1,"note":'}),
+        converse_delta(0, text="x"),
+        converse_stop(0),
+    ],
+)
+def test_converse_event_of_another_block_in_the_middle_of_a_call_is_refused(extra: Any) -> None:
+    """Clients that keep only the current call (Strands) add pieces to it whatever their index."""
+    stream = aws_stream(
+        converse_delta(0, text="Hm."),
+        converse_stop(0),
+        converse_start(),
+        converse_delta(1, toolUse={"input": '{"id":'}),
+        extra,
+        converse_delta(1, toolUse={"input": "7}"}),
+        converse_stop(1),
+    )
+    _, calls, problem = refuse_all(CONVERSE, AWS, stream)
+    assert calls == [] and problem is not None
+
+
+def test_converse_piece_in_a_block_of_text_is_refused() -> None:
+    stream = aws_stream(
+        converse_delta(0, text="Hm."),
+        converse_delta(0, toolUse={"input": SECRET}),
+        converse_stop(0),
+    )
+    assert_unreadable(CONVERSE, AWS, stream)
+
+
+@pytest.mark.parametrize("use", [{}, [], ""])
+def test_converse_call_with_nothing_in_it_is_refused(use: Any) -> None:
+    body = {"output": {"message": {"content": [{"toolUse": use}]}}, "stopReason": "tool_use"}
+    assert_unreadable(CONVERSE, JSON, json.dumps(body).encode())
