@@ -265,3 +265,39 @@ def test_converse_piece_in_a_block_of_text_is_refused() -> None:
 def test_converse_call_with_nothing_in_it_is_refused(use: Any) -> None:
     body = {"output": {"message": {"content": [{"toolUse": use}]}}, "stopReason": "tool_use"}
     assert_unreadable(CONVERSE, JSON, json.dumps(body).encode())
+
+
+# ---- Cohere --------------------------------------------------------------------------------------
+
+
+def cohere(kind: str, index: int | None, **call: Any) -> dict[str, Any]:
+    event: dict[str, Any] = {"type": kind, "delta": {"message": {"tool_calls": call}}}
+    return event if index is None else {**event, "index": index}
+
+
+def cohere_start(index: int | None, name: str) -> dict[str, Any]:
+    return cohere("tool-call-start", index, id=name, function={"name": name, "arguments": ""})
+
+
+def cohere_piece(index: int | None, text: str) -> dict[str, Any]:
+    return cohere("tool-call-delta", index, function={"arguments": text})
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        # Clients that keep only the current call add every piece to it.
+        [cohere_start(0, "find"), cohere_start(1, "delete_user"), cohere_piece(0, ONE[0][1])],
+        [cohere_start(0, "find"), {"type": "tool-call-end", "index": 0},
+         cohere_start(1, "delete_user"), cohere_piece(0, ONE[0][1])],
+        # A name that only the piece has.
+        [cohere_start(0, "find"),
+         cohere("tool-call-delta", 0, function={"name": "delete_user", "arguments": ONE[0][1]})],
+        [cohere_start(0, "find"),
+         cohere("tool-call-end", 0, function={"name": "delete_user", "arguments": ONE[0][1]})],
+        [cohere("message-end", None, id="c", function={"name": "f", "arguments": ONE[0][1]})],
+    ],
+)  # fmt: skip
+def test_cohere_calls_that_clients_put_together_differently_are_refused(events: list[Any]) -> None:
+    end = {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}}
+    assert_unreadable(COHERE, SSE, sse(*events, end, names=True))
