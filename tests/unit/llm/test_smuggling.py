@@ -16,14 +16,17 @@ from paddock.llm.answer import ToolCall
 from paddock.llm.bedrock.event_stream import AwsEventSource
 from paddock.llm.editor import AnswerEditor
 from paddock.llm.event_source import is_event_stream
-from paddock.llm.formats import Wire
+from paddock.llm.formats import Api, Wire
 from unit.llm.streams import (
     CHAT,
     MESSAGES,
     RESPONSES,
+    chat_body,
     chat_calls,
     chat_chunk,
+    messages_body,
     messages_events,
+    responses_body,
     responses_events,
     sse,
 )
@@ -35,6 +38,9 @@ from unit.llm.test_vendor_formats import (
     GEMINI,
     JSON,
     SSE,
+    cohere_body,
+    converse_body,
+    gemini_body,
 )
 
 SECRET = "s3cret"
@@ -301,3 +307,47 @@ def cohere_piece(index: int | None, text: str) -> dict[str, Any]:
 def test_cohere_calls_that_clients_put_together_differently_are_refused(events: list[Any]) -> None:
     end = {"type": "message-end", "delta": {"finish_reason": "TOOL_CALL"}}
     assert_unreadable(COHERE, SSE, sse(*events, end, names=True))
+
+
+# ---- other spellings -----------------------------------------------------------------------------
+
+
+WHOLE = {
+    Api.CHAT: chat_body, Api.RESPONSES: responses_body, Api.MESSAGES: messages_body,
+    Api.CONVERSE: converse_body, Api.COHERE: cohere_body, Api.GEMINI: gemini_body,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wire", "key"),
+    [
+        (CHAT, "choices"),
+        (CHAT, "message"),
+        (CHAT, "tool_calls"),
+        (RESPONSES, "output"),
+        (RESPONSES, "type"),
+        (MESSAGES, "content"),
+        (MESSAGES, "type"),
+        (CONVERSE, "output"),
+        (CONVERSE, "toolUse"),
+        (COHERE, "message"),
+        (COHERE, "tool_calls"),
+        (GEMINI, "candidates"),
+        (GEMINI, "functionCall"),
+    ],
+)
+def test_key_that_some_clients_match_without_its_case_is_refused(wire: Wire, key: str) -> None:
+    """Go's `encoding/json` finds a key in any case."""
+    for other in {key.upper(), key.title(), key.upper().replace("S", "\u017f")}:
+        answer = WHOLE[wire.api]()
+        changed = answer.replace(f'"{key}"'.encode(), f'"{other}"'.encode())
+        assert changed != answer
+        sent, _, problem = refuse_all(wire, JSON, changed)
+        assert problem is not None and sent == b""
+
+
+def test_arguments_may_have_keys_of_any_spelling() -> None:
+    calls = [("delete_user", '{"Type": "a", "Content": [1], "Tool_Calls": []}')]
+    for wire, answer in ((CHAT, chat_body(calls)), (MESSAGES, messages_body(calls))):
+        _, asked, problem = refuse_all(wire, JSON, answer)
+        assert problem is None and asked[0].is_readable

@@ -13,6 +13,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -97,6 +98,7 @@ class MessagesCalls:
         kind = block.get("type")
         call: PartialCall | None = None
         if isinstance(kind, str) and kind.endswith("tool_use") and kind not in _BY_SERVER:
+            check_spelling(block, "id", "name", "input")
             call = PartialCall(len(self._blocks))
             call.be(block.get("id"), block.get("name"))
             if block.get("input"):
@@ -121,6 +123,7 @@ class MessagesCalls:
         if call is None:
             return NOTHING
         delta = object_in(data, "delta")
+        check_spelling(delta, "partial_json")
         piece = delta.get("partial_json")
         if piece is not None and delta.get("type") != "input_json_delta":
             raise Unreadable("a piece of a tool call is of another type")

@@ -17,6 +17,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -60,6 +61,7 @@ class ConverseCalls:
     def note_body(self, body: dict[str, Any]) -> CallNotes:
         message = object_in(object_in(body, "output"), "message")
         for index, block in enumerate(objects_in(message, "content")):
+            check_spelling(block, _USE)
             if block.get(_USE) is not None:
                 tool = object_in(block, _USE)
                 call = self._open(index, tool)
@@ -95,6 +97,7 @@ class ConverseCalls:
         if any(not call.is_complete for call in self._calls.values()):
             raise Unreadable("a block starts in the middle of a tool call")
         start = object_in(event, "start")
+        check_spelling(start, _USE)
         if start.get(_USE) is None:
             self._remember(index)
             return NOTHING
@@ -109,6 +112,7 @@ class ConverseCalls:
                 raise Unreadable("a piece of a tool call belongs to no call")
             self._remember(index)
             return NOTHING
+        check_spelling(tool, "input")
         call.add(tool.get("input"))
         return CallNotes((call.key,))
 
@@ -130,6 +134,7 @@ class ConverseCalls:
     def _open(self, index: int, tool: dict[str, Any]) -> PartialCall:
         if len(self._calls) >= MAX_CALLS:
             raise Unreadable(f"the answer has more than {MAX_CALLS} tool calls")
+        check_spelling(tool, "toolUseId", "name", "input")
         call = PartialCall(index)
         call.be(tool.get("toolUseId"), tool.get("name"))
         self._calls[index] = call

@@ -15,6 +15,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -108,9 +109,7 @@ class CohereCalls:
 
     def _note_delta(self, data: dict[str, Any], tool: dict[str, Any]) -> CallNotes:
         call = self._at(data)
-        function = object_in(tool, "function")
-        call.be(tool.get("id"), function.get("name"))
-        call.add(function.get("arguments"))
+        _add(call, tool)
         return CallNotes((call.key,))
 
     def _at(self, data: dict[str, Any]) -> PartialCall:
@@ -124,10 +123,8 @@ class CohereCalls:
     def _open(self, tool: dict[str, Any]) -> PartialCall:
         if len(self._calls) >= MAX_CALLS:
             raise Unreadable(f"the answer has more than {MAX_CALLS} tool calls")
-        function = object_in(tool, "function")
         call = PartialCall(len(self._calls))
-        call.be(tool.get("id"), function.get("name"))
-        call.add(function.get("arguments"))
+        _add(call, tool)
         self._calls.append(call)
         return call
 
@@ -162,3 +159,12 @@ class CohereCalls:
             holder["finish_reason"] = _DONE
             return True
         return False
+
+
+def _add(call: PartialCall, tool: dict[str, Any]) -> None:
+    """Add to a call what one event, or the whole answer, says of it."""
+    function = object_in(tool, "function")
+    check_spelling(tool, "id")
+    check_spelling(function, "name", "arguments")
+    call.be(tool.get("id"), function.get("name"))
+    call.add(function.get("arguments"))

@@ -16,6 +16,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -176,6 +177,9 @@ class ChatCalls:
         function = object_in(piece, "function")
         if custom and function:
             raise Unreadable("a tool call is of two kinds")
+        check_spelling(piece, "id", "index")
+        check_spelling(function, "name", "arguments")
+        check_spelling(custom, "name", "input")
         call = self._call(number, position, is_free_text=bool(custom))
         call.be(piece.get("id"), function.get("name") or custom.get("name"))
         call.add(custom.get("input") if custom else function.get("arguments"))
@@ -184,6 +188,7 @@ class ChatCalls:
     def _legacy(self, number: int, holder: dict[str, Any]) -> Iterator[Hashable]:
         function = object_in(holder, "function_call")
         if function:
+            check_spelling(function, "name", "arguments")
             call = self._call(number, _LEGACY)
             call.be(None, function.get("name"))
             call.add(function.get("arguments"))
