@@ -16,7 +16,7 @@ from paddock.llm.answer import ToolCall
 from paddock.llm.bedrock.event_stream import AwsEventSource
 from paddock.llm.editor import AnswerEditor
 from paddock.llm.event_source import is_event_stream
-from paddock.llm.formats import Api, Wire
+from paddock.llm.formats import Api, Wire, recognise
 from unit.llm.streams import (
     CHAT,
     MESSAGES,
@@ -309,6 +309,21 @@ def test_cohere_calls_that_clients_put_together_differently_are_refused(events: 
     assert_unreadable(COHERE, SSE, sse(*events, end, names=True))
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        {"event_type": "tool-calls-generation", "tool_calls": [{"name": SECRET}]},
+        {"event_type": "stream-end", "response": {"tool_calls": [{"name": SECRET}]}},
+        {"text": "", "tool_calls": [{"name": SECRET, "parameters": {}}]},
+    ],
+)
+def test_cohere_answer_of_version_1_with_calls_is_refused(event: dict[str, Any]) -> None:
+    stream = json.dumps(event).encode() + b"\n"
+    assert_unreadable(COHERE, b"application/stream+json", stream)
+    assert_unreadable(COHERE, JSON, stream)
+    assert_unreadable(COHERE, SSE, sse(event))
+
+
 # ---- other spellings -----------------------------------------------------------------------------
 
 
@@ -351,3 +366,87 @@ def test_arguments_may_have_keys_of_any_spelling() -> None:
     for wire, answer in ((CHAT, chat_body(calls)), (MESSAGES, messages_body(calls))):
         _, asked, problem = refuse_all(wire, JSON, answer)
         assert problem is None and asked[0].is_readable
+
+
+# ---- requests ------------------------------------------------------------------------------------
+
+BEDROCK = "bedrock-runtime.us-east-1.amazonaws.com"
+GOOGLE = "generativelanguage.googleapis.com"
+VERTEX = "us-east5-aiplatform.googleapis.com"
+ARN = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.claude-x"
+ASKED = {"messages": [{"role": "user", "content": []}]}
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "body", "api"),
+    [
+        (BEDROCK, f"/model/{ARN}/converse", ASKED, Api.CONVERSE),
+        (BEDROCK, f"/model/{ARN}/converse-stream", ASKED, Api.CONVERSE),
+        (BEDROCK, f"/model/{ARN}/invoke", {**ASKED, "anthropic_version": "b"}, Api.MESSAGES),
+        (BEDROCK, "/model/amazon.nova-pro-v1%3A0/invoke", ASKED, Api.MESSAGES),
+        (BEDROCK, "/model/cohere.command-r/invoke", {"message": "hi", "tools": []}, Api.MESSAGES),
+        (GOOGLE, "/v1beta/tunedModels/t:generateContent", {"contents": []}, Api.GEMINI),
+        (GOOGLE, "/v1beta/dynamic/d:streamGenerateContent", {"contents": []}, Api.GEMINI),
+        (GOOGLE, "/v1beta/models/g%3AgenerateContent", {"contents": []}, Api.GEMINI),
+        (VERTEX, "/v1/projects/p/locations/l/endpoints/1:generateContent", {"contents": []},
+         Api.GEMINI),
+        (VERTEX, "/v1/projects/p/locations/l/publishers/mistralai/models/m:rawPredict",
+         {"model": "m", **ASKED}, Api.CHAT),
+        (VERTEX, "/google.cloud.aiplatform.v1.PredictionService/StreamGenerateContent", None,
+         Api.GEMINI),
+        (GOOGLE, "/google.ai.generativelanguage.v1beta.GenerativeService/GenerateContent", None,
+         Api.GEMINI),
+        ("api.cohere.com", "/v1/chat", {"message": "hi", "tools": []}, Api.COHERE),
+        ("llm.example", "/v1/chat//completions", ASKED, Api.CHAT),
+        ("llm.example", "/v1/./chat/x/../completions", ASKED, Api.CHAT),
+        ("llm.example", "/v1/chat/completions/.", ASKED, Api.CHAT),
+        ("llm.example", "/v1/chat/completions;a=b", ASKED, Api.CHAT),
+        ("llm.example", "/V1/Chat/Completions", ASKED, Api.CHAT),
+        ("llm.example", "/a%0Ab/v1/chat/completions", ASKED, Api.CHAT),
+        ("vpce-1-a.bedrock-runtime.us-east-1.vpce.amazonaws.com", "/model/m/converse", None,
+         Api.CONVERSE),
+    ],
+)  # fmt: skip
+def test_request_to_a_model_is_recognised_however_it_is_written(
+    host: str, path: str, body: Any, api: Api
+) -> None:
+    wire = recognise("POST", path, "application/json", body, host)
+    assert wire is not None
+    assert wire.api is api
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "body"),
+    [
+        ("chat.example", "/v1/chat", {"message": "hi"}),
+        (BEDROCK, "/model/amazon.titan-embed-text-v2%3A0/invoke", {"inputText": "hi"}),
+        (GOOGLE, "/v1beta/models/g:countTokens", {"contents": []}),
+        (GOOGLE, "/v1beta/models/g:embedContent", {"content": {}}),
+        (
+            VERTEX,
+            "/v1/projects/p/locations/l/publishers/google/models/m:predict",
+            {"instances": []},
+        ),
+    ],
+)
+def test_request_that_gives_no_calls_is_not_taken_for_one(host: str, path: str, body: Any) -> None:
+    assert recognise("POST", path, "application/json", body, host) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"output": {"message": {"content": [{"toolUse": {"name": SECRET}}]}}, "stopReason": "x"},
+        {"choices": [{"message": {"tool_calls": [{"function": {"name": SECRET}}]}}]},
+        {"text": "", "tool_calls": [{"name": SECRET, "parameters": {}}]},
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"type": "message", "content": []}])
+def test_answer_of_another_model_on_bedrock_does_not_pass_as_a_message(
+    answer: dict[str, Any], more: dict[str, Any]
+) -> None:
+    """`invoke` gives what the model gives, and a request does not say for certain what that is."""
+    wire = Wire(Api.MESSAGES, "aws.bedrock")
+    assert_unreadable(wire, JSON, json.dumps({**answer, **more}).encode())
+    inner = base64.b64encode(json.dumps({**answer, **more}).encode()).decode()
+    assert_unreadable(wire, AWS, aws_event("chunk", {"bytes": inner}))

@@ -22,7 +22,6 @@ from paddock.llm.request import (
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
-_METHODS = ("POST", "GET")
 _KEPT = (
     "method", "scheme", "host", "port", "path", "query", "headers", "body_bytes", "body_sha256"
 )  # fmt: skip
@@ -34,8 +33,6 @@ def as_model_action(
     """None for every request that does not go to a model. With a gate, all that is asked is kept in
     its run, each message once. Raises JournalBroken."""
     request = proposal.request
-    if request.method not in _METHODS:
-        return None
     path = proposal.action.arguments["path"]
     body = proposal.parsed if isinstance(proposal.parsed, Mapping) else None
     kind = (header(request.headers, b"content-type") or b"").decode("latin-1")

@@ -23,6 +23,10 @@ from paddock.llm.tool_calls import (
 
 # Done by the vendor's servers while they answer; all other blocks of this ending are the agent's.
 _BY_SERVER = frozenset({"server_tool_use", "mcp_tool_use"})
+# Where other formats have their calls. Bedrock sends them to those who ask for another model.
+_ELSEWHERE = frozenset(
+    {"candidates", "choices", "contentBlockDelta", "contentBlockStart", "output", "tool_calls"}
+)
 
 
 class MessagesCalls:
@@ -32,6 +36,7 @@ class MessagesCalls:
         self._blocks: list[PartialCall | None] = []  # None for a block that is no call
 
     def note(self, data: dict[str, Any]) -> CallNotes:
+        _check_format(data)
         match data.get("type"):
             case "message_start":
                 return self._note_message(object_in(data, "message"))
@@ -53,6 +58,7 @@ class MessagesCalls:
         return CallNotes(completed=tuple(call.complete() for call in left))
 
     def note_body(self, body: dict[str, Any]) -> CallNotes:
+        _check_format(body)
         calls = [self._open(block) for block in objects_in(body, "content")]
         touched = tuple(call.key for call in calls if call is not None)
         return CallNotes(touched, self.note_end().completed)
@@ -156,3 +162,8 @@ class MessagesCalls:
             holder["stop_reason"] = "end_turn"
             return True
         return False
+
+
+def _check_format(data: dict[str, Any]) -> None:
+    if data.keys() & _ELSEWHERE:
+        raise Unreadable("the answer is in the format of another model")

@@ -36,6 +36,7 @@ class CohereCalls:
         self._texts = 0  # content blocks so far; a refusal takes the next index
 
     def note(self, data: dict[str, Any]) -> CallNotes:
+        _check_version(data)
         kind = data.get("type")
         message = object_in(object_in(data, "delta"), "message")
         if kind not in _WITH_CALLS and message.get("tool_calls"):
@@ -59,6 +60,7 @@ class CohereCalls:
         return CallNotes(completed=tuple(call.complete() for call in left))
 
     def note_body(self, body: dict[str, Any]) -> CallNotes:
+        _check_version(body)
         if isinstance(body.get("message"), str):  # an error
             return NOTHING
         for tool in objects_in(object_in(body, "message"), "tool_calls"):
@@ -159,6 +161,11 @@ class CohereCalls:
             holder["finish_reason"] = _DONE
             return True
         return False
+
+
+def _check_version(data: dict[str, Any]) -> None:
+    if data.keys() & {"event_type", "tool_calls"}:
+        raise Unreadable("the answer is in version 1 of the format")
 
 
 def _add(call: PartialCall, tool: dict[str, Any]) -> None:
