@@ -143,6 +143,16 @@ def test_piece_of_a_chat_call_in_an_event_with_a_name_is_refused() -> None:
     assert_unreadable(CHAT, SSE, stream)
 
 
+def test_piece_of_a_chat_call_in_a_choice_without_a_number_is_refused() -> None:
+    """A client that finds choices by their index does not add it to the first one."""
+    hidden = chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": '1,"note":'}}]})
+    del hidden["choices"][0]["index"]
+    first, *rest = chat_calls([("delete_user", '{"id":7}')])
+    stream = sse(first, rest[0], hidden, *rest[1:], chat_chunk({}, "tool_calls"))
+    _, calls, problem = refuse_all(CHAT, SSE, stream)
+    assert calls == [] and problem is not None
+
+
 def test_piece_in_a_field_that_is_not_of_its_type_is_refused() -> None:
     events = messages_events(ONE)
     for event in events:
