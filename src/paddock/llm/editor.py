@@ -166,6 +166,8 @@ class AnswerEditor:
     def _held(self, raw: bytes, data: Any, name: str | None) -> _Held:
         data = holder(data)
         noted = self._calls.note(data)
+        if noted.touched:
+            self._reader.check_name(name, data)
         return _Held(raw, noted, frozenset(noted.needed), data, name)
 
     def _drain(self) -> None:

@@ -47,6 +47,11 @@ class EventSource(abc.ABC):
         reader that is not strict might find something in it."""
 
     @abc.abstractmethod
+    def check_name(self, name: str | None, data: dict[str, Any]) -> None:
+        """Raise Unreadable if a client might skip this event, which has a piece of a call, because
+        of its name. It would put together other arguments than those that were decided on."""
+
+    @abc.abstractmethod
     def written(self, event: dict[str, Any], name: str | None) -> bytes:
         """Return the bytes of an event that takes the place of one with this name."""
 

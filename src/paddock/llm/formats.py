@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Mapping
+from posixpath import normpath
 from typing import Any
 from urllib.parse import unquote
 
@@ -57,6 +58,18 @@ def _is_anthropic_elsewhere(body: Mapping[str, Any]) -> bool:
     return _has_messages(body) and isinstance(body.get("anthropic_version"), str)
 
 
+def _is_conversation(body: Mapping[str, Any]) -> bool:
+    """Bedrock's `invoke` takes what the model takes. Of the formats that have calls only that of
+    Anthropic's messages can be read; answers in the others are refused by its reader."""
+    return _has_messages(body) or _is_cohere_v1(body)
+
+
+def _is_cohere_v1(body: Mapping[str, Any]) -> bool:
+    """Answers of version 1 cannot be read; the reader of version 2 refuses calls in them. Without
+    tools there are none, and the request is like that of any chat."""
+    return isinstance(body.get("message"), str) and "tools" in body
+
+
 def _is_responses(body: Mapping[str, Any]) -> bool:
     has_input = isinstance(body.get("input"), str | list)
     return has_input or ("model" in body and ("prompt" in body or "instructions" in body))
@@ -66,38 +79,60 @@ def _is_gemini(body: Mapping[str, Any]) -> bool:
     return isinstance(body.get("contents"), list | dict | str)
 
 
-_MODEL = r"(?P<model>[^/]+)"
+def _pattern(path: str) -> re.Pattern[str]:
+    """Some servers do not look at the case of a path, and any character may stand before it."""
+    return re.compile(path, re.IGNORECASE | re.DOTALL)
+
+
+# The last part of the path, also of a tuned model or an endpoint: `tunedModels/mine:rawPredict`.
+_GOOGLE_MODEL = r".*/(?P<model>[^/]+)"
+# It may be an ARN, which has slashes.
+_BEDROCK_MODEL = r".*/model/(?P<model>.+)"
 _ROUTES = (
     # With Azure the model may be in the path only.
-    _Route(re.compile(r".*/chat/completions"), Api.CHAT, _has_messages, is_common=False),
-    _Route(re.compile(r".*/responses"), Api.RESPONSES, _is_responses),
-    _Route(re.compile(r".*/v1/messages"), Api.MESSAGES, _is_anthropic),
+    _Route(_pattern(r".*/chat/completions"), Api.CHAT, _has_messages, is_common=False),
+    _Route(_pattern(r".*/responses"), Api.RESPONSES, _is_responses),
+    _Route(_pattern(r".*/v1/messages"), Api.MESSAGES, _is_anthropic),
     _Route(
-        re.compile(rf".*/models/{_MODEL}:(?P<stream>streamRawPredict|rawPredict)"),
+        _pattern(rf"{_GOOGLE_MODEL}:(?P<stream>streamRawPredict|rawPredict)"),
         Api.MESSAGES,
         _is_anthropic_elsewhere,
     ),
+    # Mistral's models and others that Google hosts.
     _Route(
-        re.compile(rf".*/models/{_MODEL}:(?P<stream>streamGenerateContent|generateContent)"),
+        _pattern(rf"{_GOOGLE_MODEL}:(?P<stream>streamRawPredict|rawPredict)"),
+        Api.CHAT,
+        _has_messages,
+    ),
+    _Route(
+        _pattern(rf"{_GOOGLE_MODEL}:(?P<stream>streamGenerateContent|generateContent)"),
+        Api.GEMINI,
+        _is_gemini,
+        is_common=False,
+    ),
+    # By gRPC. An answer is then no JSON, and does not pass where calls are decided on.
+    _Route(
+        _pattern(r".*\.(?:Generative|Prediction)Service/(?P<stream>(?:Stream)?GenerateContent)"),
         Api.GEMINI,
         _is_gemini,
         is_common=False,
     ),
     _Route(
-        re.compile(rf".*/model/{_MODEL}/(?P<stream>converse-stream|converse)"),
+        _pattern(rf"{_BEDROCK_MODEL}/(?P<stream>converse-stream|converse)"),
         Api.CONVERSE,
         _has_messages,
     ),
     _Route(
-        re.compile(rf".*/model/{_MODEL}/(?P<stream>invoke-with-response-stream|invoke)"),
+        _pattern(rf"{_BEDROCK_MODEL}/(?P<stream>invoke-with-response-stream|invoke)"),
         Api.MESSAGES,
-        _is_anthropic_elsewhere,
+        _is_conversation,
     ),
-    _Route(re.compile(r".*/v2/chat"), Api.COHERE, _has_messages),
+    _Route(_pattern(r".*/v2/chat"), Api.COHERE, _has_messages),
+    _Route(_pattern(r".*/v1/chat"), Api.COHERE, _is_cohere_v1),
 )
 _STORED = (
-    (re.compile(r".*/chat/completions/chatcmpl-[^/]*"), Api.CHAT),
-    (re.compile(r".*/responses/resp_[^/]*"), Api.RESPONSES),
+    (_pattern(r".*/chat/completions/chatcmpl-[^/]*"), Api.CHAT),
+    (_pattern(r".*/responses/resp_[^/]*"), Api.RESPONSES),
 )
 # Others (Azure, gateways) are taken for the vendor whose format they speak.
 _PROVIDERS = {
@@ -120,7 +155,8 @@ _DEFAULT_PROVIDERS = {
 # Regions are part of these names: `us-east5-aiplatform.googleapis.com`.
 _VERTEX_HOST = re.compile(r"(?:[a-z0-9-]+-)?aiplatform\.(?:[a-z0-9-]+\.rep\.)?googleapis\.com")
 _BEDROCK_HOST = re.compile(
-    r"bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.(?:amazonaws\.com(?:\.cn)?|api\.aws)"
+    r"(?:vpce-[a-z0-9-]+\.)?bedrock-runtime(?:-fips)?\.[a-z0-9-]+\.(?:vpce\.)?"
+    r"(?:amazonaws\.com(?:\.cn)?|api\.aws)"
 )
 _REGIONAL = ((_VERTEX_HOST, "gcp.vertex_ai"), (_BEDROCK_HOST, "aws.bedrock"))
 
@@ -130,10 +166,10 @@ def recognise(
 ) -> Wire | None:
     """Return the format of a request to a model; None for every other request, embeddings and files
     too."""
-    bare = unquote(path.partition("?")[0]).rstrip("/")
-    if method == "GET":
+    bare = _normalised(path)
+    if method.upper() == "GET":
         return _stored(bare, host)
-    if method != "POST":
+    if method.upper() != "POST":
         return None
     for route in _ROUTES:
         match = route.path.fullmatch(bare)
@@ -147,8 +183,16 @@ def recognise(
 
 def is_model_path(method: str, path: str) -> bool:
     """Return whether a request to that path may go to a model, judged by the path alone."""
-    bare = unquote(path.partition("?")[0]).rstrip("/")
-    return method == "POST" and any(route.path.fullmatch(bare) for route in _ROUTES)
+    bare = _normalised(path)
+    return method.upper() == "POST" and any(route.path.fullmatch(bare) for route in _ROUTES)
+
+
+def _normalised(path: str) -> str:
+    """Return a path as servers understand it that decode it, drop what stands behind a semicolon,
+    and resolve dots and empty segments."""
+    bare = unquote(path.partition("?")[0])
+    segments = [segment.partition(";")[0] for segment in bare.split("/")]
+    return normpath("/" + "/".join(segments).lstrip("/"))
 
 
 def _may_be(route: _Route, body: Mapping[str, Any] | None, host: str) -> bool:

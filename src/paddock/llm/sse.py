@@ -33,6 +33,7 @@ class SseSource(EventSource):
         self._buffer = bytearray()
         self._seen = 0  # bytes at the front in which no event ends
         self._at_start = True
+        self._has_names: bool | None = None  # of the events that have pieces of calls
 
     @property
     def held_bytes(self) -> int:
@@ -65,6 +66,16 @@ class SseSource(EventSource):
             self._at_start = False
             lines[0] = lines[0].removeprefix(_BOM)
         return _event(raw, lines)
+
+    def check_name(self, name: str | None, data: dict[str, Any]) -> None:
+        # Anthropic's clients skip events without a name and those called `ping`; OpenAI's wrap
+        # those called `thread.…`; a browser's hear only those called `message`, if not told.
+        has_name = bool(name)
+        if has_name and name != data.get("type", "message"):
+            raise Unreadable("a piece of a tool call is in an event of another name")
+        if self._has_names not in (None, has_name):
+            raise Unreadable("some pieces of tool calls are in events with names, some are not")
+        self._has_names = has_name
 
     def written(self, event: dict[str, Any], name: str | None) -> bytes:
         # Where events have names, the name is the type.

@@ -138,13 +138,15 @@ def call_of(
 
 def object_in(within: Any, key: str) -> dict[str, Any]:
     """Return an object that may be missing. Servers also write an empty value for none."""
-    value = holder(within).get(key)
+    check_spelling(holder(within), key)
+    value = within.get(key)
     return holder(value) if value else {}
 
 
 def objects_in(within: Any, key: str) -> list[dict[str, Any]]:
     """Return an array of objects that may be missing. A text in its place has no parts."""
-    value = holder(within).get(key)
+    check_spelling(holder(within), key)
+    value = within.get(key)
     if not value or isinstance(value, str):
         return []
     if not isinstance(value, list) or len(value) > 16 * MAX_CALLS:
@@ -154,6 +156,7 @@ def objects_in(within: Any, key: str) -> list[dict[str, Any]]:
 
 def number_in(holder: Mapping[str, Any], key: str, default: int | None = None) -> int:
     """Return a position in a list."""
+    check_spelling(holder, key)
     value = holder.get(key)
     if value is None:
         value = default
@@ -177,6 +180,21 @@ def holder(value: Any) -> dict[str, Any]:
     that text."""
     if not isinstance(value, dict):
         raise Unreadable("the answer has something else where an object belongs")
+    check_spelling(value, "type")
     if not isinstance(value.get("type"), str | None):
         raise Unreadable("the type of a part of the answer is no text")
     return value
+
+
+def check_spelling(value: Mapping[str, Any], *names: str) -> None:
+    """Raise Unreadable if a key of an object is another spelling of a name. Some clients take it
+    for the same: Google's know names in camel case and in snake case, and Go's `encoding/json`
+    knows them in any case, with a long s or the sign for Kelvin too."""
+    plain = {_plain(name): name for name in names}
+    for key in value:
+        if plain.get(_plain(key), key) != key:
+            raise Unreadable(f"{key[:64]} is another spelling of a key of the answer")
+
+
+def _plain(key: str) -> str:
+    return key.replace("_", "").casefold()

@@ -20,7 +20,6 @@ from paddock.llm.request import describe_request, without_definitions
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
-_METHODS = ("POST", "GET")
 _KEPT = (
     "method", "scheme", "host", "port", "path", "query", "headers", "body_bytes", "body_sha256"
 )  # fmt: skip
@@ -35,8 +34,6 @@ def as_model_action(
     """Return the `model` action of a request to a model, or None for any other request. With a
     gate, all messages are stored in its run, each once. Raises JournalBroken."""
     request = proposal.request
-    if request.method not in _METHODS:
-        return None
     path = proposal.action.arguments["path"]
     body = proposal.parsed if isinstance(proposal.parsed, Mapping) else None
     kind = (header(request.headers, b"content-type") or b"").decode("latin-1")

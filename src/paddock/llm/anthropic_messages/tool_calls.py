@@ -13,6 +13,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -22,6 +23,10 @@ from paddock.llm.tool_calls import (
 
 # Done by the vendor's servers while they answer; all other blocks of this ending are the agent's.
 _BY_SERVER = frozenset({"server_tool_use", "mcp_tool_use"})
+# Where other formats have their calls. Bedrock sends them to those who ask for another model.
+_ELSEWHERE = frozenset(
+    {"candidates", "choices", "contentBlockDelta", "contentBlockStart", "output", "tool_calls"}
+)
 
 
 class MessagesCalls:
@@ -31,6 +36,7 @@ class MessagesCalls:
         self._blocks: list[PartialCall | None] = []  # None for a block that is no call
 
     def note(self, data: dict[str, Any]) -> CallNotes:
+        _check_format(data)
         match data.get("type"):
             case "message_start":
                 return self._note_message(object_in(data, "message"))
@@ -52,6 +58,7 @@ class MessagesCalls:
         return CallNotes(completed=tuple(call.complete() for call in left))
 
     def note_body(self, body: dict[str, Any]) -> CallNotes:
+        _check_format(body)
         calls = [self._open(block) for block in objects_in(body, "content")]
         touched = tuple(call.key for call in calls if call is not None)
         return CallNotes(touched, self.note_end().completed)
@@ -97,6 +104,7 @@ class MessagesCalls:
         kind = block.get("type")
         call: PartialCall | None = None
         if isinstance(kind, str) and kind.endswith("tool_use") and kind not in _BY_SERVER:
+            check_spelling(block, "id", "name", "input")
             call = PartialCall(len(self._blocks))
             call.be(block.get("id"), block.get("name"))
             if block.get("input"):
@@ -110,6 +118,10 @@ class MessagesCalls:
         index = number_in(data, "index")
         if index >= len(self._blocks):
             raise Unreadable("the message goes on with a block that has not started")
+        last = self._blocks[-1]
+        if last is not None and not last.is_complete and last.key != index:
+            # Clients that keep only the current call would take it for a piece of that.
+            raise Unreadable("another block goes on in the middle of a tool call")
         return self._blocks[index]
 
     def _note_delta(self, data: dict[str, Any]) -> CallNotes:
@@ -117,8 +129,12 @@ class MessagesCalls:
         if call is None:
             return NOTHING
         delta = object_in(data, "delta")
+        check_spelling(delta, "partial_json")
+        piece = delta.get("partial_json")
+        if piece is not None and delta.get("type") != "input_json_delta":
+            raise Unreadable("a piece of a tool call is of another type")
         # With an input from the start, another one after it: joined, no JSON, and so not readable.
-        call.add(delta.get("partial_json") if delta.get("type") == "input_json_delta" else None)
+        call.add(piece)
         return CallNotes((call.key,))
 
     def _note_stop(self, data: dict[str, Any]) -> CallNotes:
@@ -146,3 +162,8 @@ class MessagesCalls:
             holder["stop_reason"] = "end_turn"
             return True
         return False
+
+
+def _check_format(data: dict[str, Any]) -> None:
+    if data.keys() & _ELSEWHERE:
+        raise Unreadable("the answer is in the format of another model")

@@ -2,7 +2,9 @@
 
 A message is: its length, the length of its headers, a checksum of these two, the headers, the
 payload, and a checksum of everything before it; numbers are big-endian, checksums are CRC-32. The
-headers name the event (`:event-type`) or the exception (`:exception-type`).
+headers name the event (`:event-type`) or the exception (`:exception-type`). No other headers are
+let through, and none with control characters: a client that expects server-sent events, whatever
+the type of the answer is, could find events in them.
 
 Two kinds of payload occur. Those of `converse-stream` are JSON objects; each becomes an object with
 the name of the event as its only key, as AWS's clients make it. Those of
@@ -13,7 +15,7 @@ base64; that event is what is read here.
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 import struct
 import zlib
 from collections.abc import Iterator
@@ -27,6 +29,12 @@ _CRC = struct.Struct(">I")
 _LENGTH = struct.Struct(">H")
 _STRING = 7  # the type of a header that is a text; the only one that Bedrock uses
 _CHUNK = "chunk"
+_VALUES = {  # the headers that Bedrock sends, and what may be in them
+    ":message-type": re.compile(r"event|exception"),
+    ":event-type": re.compile(r"[A-Za-z-]+"),
+    ":exception-type": re.compile(r"[A-Za-z]+Exception"),
+    ":content-type": re.compile(r"[a-z0-9/.+-]+"),
+}
 
 
 class AwsEventSource(EventSource):
@@ -61,12 +69,15 @@ class AwsEventSource(EventSource):
 
     def read(self, raw: bytes) -> StreamEvent:
         headers, payload = _parsed(raw)
-        name = headers.get(":event-type") or headers.get(":exception-type")
-        if not name:
-            raise Unreadable("a message of the stream has no name")
+        name = _name(headers)
         if name == _CHUNK:
             return StreamEvent(raw, name, _inner(payload))
         return StreamEvent(raw, name, dump({name: load(payload or b"{}")}))
+
+    def check_name(self, name: str | None, data: dict[str, Any]) -> None:
+        # Amazon's client skips a chunk in a `converse-stream`. What is in a chunk has a type.
+        if name == _CHUNK and "type" not in data:
+            raise Unreadable("a piece of a tool call is in a chunk")
 
     def written(self, event: dict[str, Any], name: str | None) -> bytes:
         if name == _CHUNK:
@@ -88,8 +99,20 @@ def _parsed(raw: bytes) -> tuple[dict[str, str], bytes]:
     for name, value in _headers(raw[start : start + headers_length]):
         if name in headers:
             raise Unreadable("a header of the stream comes twice")
+        if name not in _VALUES or not _VALUES[name].fullmatch(value):
+            raise Unreadable("the stream has a header that Bedrock does not send")
         headers[name] = value
     return headers, raw[start + headers_length : -_CRC.size]
+
+
+def _name(headers: dict[str, str]) -> str:
+    """Return the name of an event or an exception. Clients go by the type of the message, or by the
+    header that is there."""
+    kind = headers.get(":message-type")
+    named = headers.keys() & {":event-type", ":exception-type"}
+    if named != {f":{kind}-type"}:
+        raise Unreadable("a message of the stream has no single name")
+    return headers[f":{kind}-type"]
 
 
 def _headers(data: bytes) -> Iterator[tuple[str, str]]:
@@ -116,9 +139,11 @@ def _inner(payload: bytes) -> bytes:
     """Return the model's own event in a chunk."""
     value = load(payload)
     text = value.get("bytes") if isinstance(value, dict) else None
+    if not text or not isinstance(text, str):
+        raise Unreadable("a chunk of the stream has nothing in it")
     try:
-        return base64.b64decode(text if isinstance(text, str) else "", validate=True)
-    except binascii.Error:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
         raise Unreadable("a chunk of the stream is no base64") from None
 
 

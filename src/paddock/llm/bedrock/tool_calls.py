@@ -1,5 +1,8 @@
 """Tool calls in Bedrock's `converse`: content blocks with a `toolUse`, streamed one after the other
 like those of Anthropic's messages, but under other names.
+
+Calls that the vendor's servers answer themselves have the type `server_tool_use`. They are decided
+on as well: clients that are older than this type drop it, and see an ordinary call.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -21,8 +25,7 @@ from paddock.llm.tool_calls import (
     refusal_text,
 )
 
-# Blocks that the vendor's servers answer themselves have another type inside.
-_BY_SERVER = "server_tool_use"
+_USE = "toolUse"
 
 
 class ConverseCalls:
@@ -58,8 +61,9 @@ class ConverseCalls:
     def note_body(self, body: dict[str, Any]) -> CallNotes:
         message = object_in(object_in(body, "output"), "message")
         for index, block in enumerate(objects_in(message, "content")):
-            tool = object_in(block, "toolUse")
-            if tool and tool.get("type") != _BY_SERVER:
+            check_spelling(block, _USE)
+            if block.get(_USE) is not None:
+                tool = object_in(block, _USE)
                 call = self._open(index, tool)
                 call.add(dump(tool["input"]).decode() if "input" in tool else None)
         touched: tuple[Hashable, ...] = tuple(self._calls)
@@ -92,34 +96,45 @@ class ConverseCalls:
             raise Unreadable("a content block starts twice")
         if any(not call.is_complete for call in self._calls.values()):
             raise Unreadable("a block starts in the middle of a tool call")
-        tool = object_in(object_in(event, "start"), "toolUse")
-        if not tool or tool.get("type") == _BY_SERVER:
+        start = object_in(event, "start")
+        check_spelling(start, _USE)
+        if start.get(_USE) is None:
             self._remember(index)
             return NOTHING
-        return CallNotes((self._open(index, tool).key,))
+        return CallNotes((self._open(index, object_in(start, _USE)).key,))
 
     def _note_delta(self, event: dict[str, Any]) -> CallNotes:
-        index = number_in(event, "contentBlockIndex")
-        tool = object_in(object_in(event, "delta"), "toolUse")
+        index = self._index(event)
+        tool = object_in(object_in(event, "delta"), _USE)
         call = self._calls.get(index)
         if call is None:
-            if tool and index not in self._others:
+            if tool:
                 raise Unreadable("a piece of a tool call belongs to no call")
             self._remember(index)
             return NOTHING
+        check_spelling(tool, "input")
         call.add(tool.get("input"))
         return CallNotes((call.key,))
 
     def _note_stop(self, event: dict[str, Any]) -> CallNotes:
-        call = self._calls.get(number_in(event, "contentBlockIndex"))
+        call = self._calls.get(self._index(event))
         if call is None:
             return NOTHING
         completed = () if call.is_complete else (call.complete(),)
         return CallNotes((call.key,), completed)
 
+    def _index(self, event: dict[str, Any]) -> int:
+        """Return the block that goes on or ends. In the middle of a call only its own may: clients
+        that keep only the current call do not look at the index."""
+        index = number_in(event, "contentBlockIndex")
+        if any(not call.is_complete and call.key != index for call in self._calls.values()):
+            raise Unreadable("another block goes on in the middle of a tool call")
+        return index
+
     def _open(self, index: int, tool: dict[str, Any]) -> PartialCall:
         if len(self._calls) >= MAX_CALLS:
             raise Unreadable(f"the answer has more than {MAX_CALLS} tool calls")
+        check_spelling(tool, "toolUseId", "name", "input")
         call = PartialCall(index)
         call.be(tool.get("toolUseId"), tool.get("name"))
         self._calls[index] = call

@@ -15,6 +15,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -24,7 +25,7 @@ from paddock.llm.tool_calls import (
 
 _FOR_CALLS = "TOOL_CALL"
 _DONE = "COMPLETE"
-_EVENTS = ("tool-call-start", "tool-call-delta", "tool-call-end")
+_WITH_CALLS = ("tool-call-start", "tool-call-delta")
 
 
 class CohereCalls:
@@ -35,29 +36,31 @@ class CohereCalls:
         self._texts = 0  # content blocks so far; a refusal takes the next index
 
     def note(self, data: dict[str, Any]) -> CallNotes:
+        _check_version(data)
         kind = data.get("type")
         message = object_in(object_in(data, "delta"), "message")
-        if kind == "message-end":
-            return self.note_end()
-        if kind == "content-start":
-            self._texts = max(self._texts, number_in(data, "index", 0) + 1)
-        if kind not in _EVENTS:
-            if message.get("tool_calls"):
-                raise Unreadable("a tool call stands in an event of another kind")
-            return NOTHING
-        if kind == "tool-call-start":
-            return self._note_start(data, message)
-        call = self._at(data)
-        if kind == "tool-call-delta":
-            call.add(object_in(object_in(message, "tool_calls"), "function").get("arguments"))
-            return CallNotes((call.key,))
-        return CallNotes((call.key,), () if call.is_complete else (call.complete(),))
+        if kind not in _WITH_CALLS and message.get("tool_calls"):
+            raise Unreadable("a tool call stands in an event of another kind")
+        match kind:
+            case "tool-call-start":
+                return self._note_start(data, message)
+            case "tool-call-delta":
+                return self._note_delta(data, object_in(message, "tool_calls"))
+            case "tool-call-end":
+                call = self._at(data)
+                return CallNotes((call.key,), () if call.is_complete else (call.complete(),))
+            case "message-end":
+                return self.note_end()
+            case "content-start":
+                self._texts = max(self._texts, number_in(data, "index", 0) + 1)
+        return NOTHING
 
     def note_end(self) -> CallNotes:
         left = [call for call in self._calls if not call.is_complete]
         return CallNotes(completed=tuple(call.complete() for call in left))
 
     def note_body(self, body: dict[str, Any]) -> CallNotes:
+        _check_version(body)
         if isinstance(body.get("message"), str):  # an error
             return NOTHING
         for tool in objects_in(object_in(body, "message"), "tool_calls"):
@@ -102,21 +105,28 @@ class CohereCalls:
     def _note_start(self, data: dict[str, Any], message: dict[str, Any]) -> CallNotes:
         if number_in(data, "index", len(self._calls)) != len(self._calls):
             raise Unreadable("the tool calls of the answer are out of order")
+        if self._calls and not self._calls[-1].is_complete:
+            raise Unreadable("a tool call starts in the middle of another one")
         return CallNotes((self._open(object_in(message, "tool_calls")).key,))
 
+    def _note_delta(self, data: dict[str, Any], tool: dict[str, Any]) -> CallNotes:
+        call = self._at(data)
+        _add(call, tool)
+        return CallNotes((call.key,))
+
     def _at(self, data: dict[str, Any]) -> PartialCall:
-        index = number_in(data, "index", len(self._calls) - 1)
-        if index >= len(self._calls):
-            raise Unreadable("a piece of a tool call belongs to no call")
-        return self._calls[index]
+        """Return the call that goes on, which is the last one: clients that keep only the current
+        call do not look at the index."""
+        last = len(self._calls) - 1
+        if number_in(data, "index", last) != last:
+            raise Unreadable("a piece of a tool call belongs to no call that is open")
+        return self._calls[last]
 
     def _open(self, tool: dict[str, Any]) -> PartialCall:
         if len(self._calls) >= MAX_CALLS:
             raise Unreadable(f"the answer has more than {MAX_CALLS} tool calls")
-        function = object_in(tool, "function")
         call = PartialCall(len(self._calls))
-        call.be(tool.get("id"), function.get("name"))
-        call.add(function.get("arguments"))
+        _add(call, tool)
         self._calls.append(call)
         return call
 
@@ -151,3 +161,17 @@ class CohereCalls:
             holder["finish_reason"] = _DONE
             return True
         return False
+
+
+def _check_version(data: dict[str, Any]) -> None:
+    if data.keys() & {"event_type", "tool_calls"}:
+        raise Unreadable("the answer is in version 1 of the format")
+
+
+def _add(call: PartialCall, tool: dict[str, Any]) -> None:
+    """Add to a call what one event, or the whole answer, says of it."""
+    function = object_in(tool, "function")
+    check_spelling(tool, "id")
+    check_spelling(function, "name", "arguments")
+    call.be(tool.get("id"), function.get("name"))
+    call.add(function.get("arguments"))

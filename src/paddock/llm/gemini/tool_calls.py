@@ -16,6 +16,7 @@ from paddock.llm.tool_calls import (
     MAX_CALLS,
     CallNotes,
     Verdicts,
+    check_spelling,
     object_in,
     objects_in,
     refusal_text,
@@ -91,19 +92,8 @@ class GeminiCalls:
 
 def _call_parts(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the parts that are calls. Raises Unreadable for what only some clients take for one."""
-    _check_spelling(data, "candidates")
     for candidate in objects_in(data, "candidates"):
-        _check_spelling(candidate, "content")
-        content = object_in(candidate, "content")
-        _check_spelling(content, "parts")
-        for part in objects_in(content, "parts"):
-            _check_spelling(part, _CALL)
+        for part in objects_in(object_in(candidate, "content"), "parts"):
+            check_spelling(part, _CALL)
             if part.get(_CALL) is not None:
                 yield part
-
-
-def _check_spelling(holder: dict[str, Any], name: str) -> None:
-    wanted = name.lower()
-    for key in holder:
-        if key != name and key.replace("_", "").lower() == wanted:
-            raise Unreadable(f"{name} of the answer is spelled in another way")

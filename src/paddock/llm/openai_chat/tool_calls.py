@@ -16,6 +16,7 @@ from paddock.llm.tool_calls import (
     CallNotes,
     PartialCall,
     Verdicts,
+    check_spelling,
     is_all_refused,
     number_in,
     object_in,
@@ -32,7 +33,7 @@ class ChatCalls:
 
     def __init__(self) -> None:
         self._calls: dict[tuple[int, int], PartialCall] = {}
-        self._kinds: set[str] = set()
+        self._kinds: set[tuple[str, bool]] = set()  # of chunks, and whether a choice has an index
         self._is_numbered: bool | None = None  # whether pieces say of which call they are
         self._is_over: set[int] = set()  # choices that gave a reason to stop
         self._has_spoken: set[int] = set()  # choices with text that went out
@@ -49,15 +50,17 @@ class ChatCalls:
             self._drop_empty(number, object_in(choice, "message"), is_misplaced=True)
             if _holds_calls(object_in(choice, "message")):
                 raise Unreadable("a tool call stands where a stream has none")
-            touched += self._pieces(number, object_in(choice, "delta"))
+            pieces = list(self._pieces(number, object_in(choice, "delta")))
+            if pieces:
+                self._kinds.add((str(data.get("object")), choice.get("index") is not None))
+            touched += pieces
             if choice.get("finish_reason"):  # servers also write an empty one for none
                 completed += self._complete(number)
                 self._is_over.add(number)
-        if touched:
-            # A client skips chunks that do not call themselves what it expects.
-            self._kinds.add(str(data.get("object")))
-            if len(self._kinds) > 1:
-                raise Unreadable("the pieces of tool calls are in things of different kinds")
+        # A client skips chunks that do not call themselves what it expects, and a choice without an
+        # index is not the first one to it.
+        if len(self._kinds) > 1:
+            raise Unreadable("the pieces of tool calls are in things of different kinds")
         # What carries a piece of a call is never let through as an error.
         is_error = bool(data.get("error")) and not touched and not completed
         return CallNotes(tuple(touched), tuple(completed), is_error)
@@ -176,6 +179,9 @@ class ChatCalls:
         function = object_in(piece, "function")
         if custom and function:
             raise Unreadable("a tool call is of two kinds")
+        check_spelling(piece, "id", "index")
+        check_spelling(function, "name", "arguments")
+        check_spelling(custom, "name", "input")
         call = self._call(number, position, is_free_text=bool(custom))
         call.be(piece.get("id"), function.get("name") or custom.get("name"))
         call.add(custom.get("input") if custom else function.get("arguments"))
@@ -184,6 +190,7 @@ class ChatCalls:
     def _legacy(self, number: int, holder: dict[str, Any]) -> Iterator[Hashable]:
         function = object_in(holder, "function_call")
         if function:
+            check_spelling(function, "name", "arguments")
             call = self._call(number, _LEGACY)
             call.be(None, function.get("name"))
             call.add(function.get("arguments"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from paddock.llm.answer import ToolCall
 from paddock.llm.json_text import Unreadable, arguments_of, clean, dump
-from paddock.llm.tool_calls import call_of, refusal_text
+from paddock.llm.tool_calls import call_of, check_spelling, refusal_text
 
 # Done by the vendor's servers while they answer. An ending that is not listed here is taken for a
 # call: a kind of call that is invented later must not pass unseen.
@@ -30,6 +30,7 @@ _NOT_ARGUMENTS = frozenset({"id", "call_id", "type", "status"})
 
 def is_call(item: dict[str, Any]) -> bool:
     """Return whether the agent is asked to do something, or to agree to something."""
+    check_spelling(item, "type", "id", "call_id", "name", "arguments", "input")
     kind = item.get("type")
     return isinstance(kind, str) and kind.endswith(_CALL_ENDINGS) and kind not in _BY_SERVER
 

@@ -51,6 +51,9 @@ class ResponsesCalls:
         kind = data.get("type")
         if kind == "error":
             return CallNotes(is_error=True)
+        if "response" in data and ("item" in data or "output_index" in data):
+            # Whoever goes by the type and whoever goes by the keys would read two things.
+            raise Unreadable("an event has a response and an item")
         if kind == "response.output_item.added":
             return self._note_added(data)
         if kind == "response.output_item.done":
