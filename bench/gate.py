@@ -9,7 +9,7 @@ from bench.figures import Figure, Limit, median_ms, spread_note
 from bench.rig import Rig
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.gate.opening import open_gate
+from paddock.gate.run_gate import open_gate
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.events import ProgramEnded, ProgramStarted
 from paddock.policy.file import default_policy

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from bench.figures import Figure, Limit, alternate, median, number, timed
 from bench.rig import Rig, file_system
-from paddock.journal.index import Index
-from paddock.journal.keys import SigningKey
+from paddock.journal.index.index import RunIndex
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.writer import Journal, JournalEntry
 from paddock.model.action import Effect, Kind, Outcome, Verdict
 from paddock.model.errors import IntegrityError
 from paddock.model.events import Decided, Opened, Proposed, Settled
@@ -74,7 +74,7 @@ async def _write_durably(writer: Journal, steps: int) -> None:
 
     async def one() -> None:
         while (step := next(numbers)) < steps:
-            intent = (Entry(_PROPOSED, step), Entry(_DECIDED, step))
+            intent = (JournalEntry(_PROPOSED, step), JournalEntry(_DECIDED, step))
             await writer.durable(writer.extend(intent))
             writer.append(_SETTLED, step)
 
@@ -115,7 +115,7 @@ def _open(rig: Rig, key: SigningKey) -> list[Figure]:
         _write_steps(_created(directory, key), count)
         path = directory.parent / "journal-index" / "index.db"
         began = time.perf_counter()
-        with Index(path) as index:
+        with RunIndex(path) as index:
             records = index.update(directory)
         indexed = records / (time.perf_counter() - began)
         (samples,) = alternate(rig.count(20, 10), timed(lambda: _open_run(path, directory, count)))
@@ -131,12 +131,18 @@ def _open(rig: Rig, key: SigningKey) -> list[Figure]:
 
 def _write_steps(writer: Journal, count: int) -> None:
     for step in range(count):
-        writer.extend((Entry(_PROPOSED, step), Entry(_DECIDED, step), Entry(_SETTLED, step)))
+        writer.extend(
+            (
+                JournalEntry(_PROPOSED, step),
+                JournalEntry(_DECIDED, step),
+                JournalEntry(_SETTLED, step),
+            )
+        )
     writer.close()
 
 
 def _open_run(path: Path, directory: Path, count: int) -> None:
-    with Index(path) as index:
+    with RunIndex(path) as index:
         index.update(directory)
         run = index.run("bench")
         page = index.steps("bench", after=count // 2, limit=_PAGE)

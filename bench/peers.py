@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.fence.container import bubblewrap
+from paddock.fence import bubblewrap
 from paddock.model.errors import HostCannot
 
 OPTIONAL = ("runc", "runsc", "srt")

@@ -40,7 +40,7 @@ from bench.runs_rig import (
     slow_server,
 )
 from paddock import Sandbox
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind, Outcome, Verdict
 from paddock.model.errors import HostCannot

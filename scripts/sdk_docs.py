@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from paddock.state.snapshots.store.store import store as snapshots
 
 import paddock
 from paddock.doors.machine import code, sandbox, volumes, workspace
 from paddock.model import code as executions
 from paddock.model import results
-from paddock.state import snapshots
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "sdk.md"
 WIDTH = 100
@@ -120,7 +120,10 @@ Sandbox.delete_snapshot("first-state")
         "shell would give: 127 if there is no such program, 126 if it cannot be executed or its\n"
         "working directory is not there. A text goes to the shell, which gives that status itself.",
         """\
-from paddock import CommandExitException, CommandNotStarted, CommandTimeout, Sandbox
+from paddock import CommandExitException
+from paddock import CommandNotStarted
+from paddock import CommandTimeout
+from paddock import Sandbox
 
 with Sandbox.create() as box:
     assert box.commands.run("echo $GREETING", envs={"GREETING": "hello"}).stdout == "hello\\n"
@@ -164,7 +167,8 @@ with Sandbox.create() as box:
         "Files",
         "Through the guest: no path is resolved on the host.",
         """\
-from paddock import FileMissing, Sandbox
+from paddock import FileMissing
+from paddock import Sandbox
 
 with Sandbox.create() as box:
     box.files.write("notes/today.txt", "first line\\n")
@@ -188,7 +192,8 @@ with Sandbox.create() as box:
         "Volumes",
         "Directories that outlive sandboxes and can be mounted by several at a time.",
         """\
-from paddock import Sandbox, Volume
+from paddock import Sandbox
+from paddock import Volume
 
 volume = Volume.create("sdk-page-example", quota="100MiB")
 with Sandbox.create(mounts=[{"volume": volume.name, "target": "/data"}]) as box:
@@ -253,7 +258,7 @@ def _tools() -> Iterator[str]:
         value = getattr(paddock, name)
         home = paddock._HOMES[name]
         is_error = isinstance(value, type) and issubclass(value, Exception)
-        if home in ("paddock.doors.tools", "paddock.doors.opening") and not is_error:
+        if home in ("paddock.doors.tools", "paddock.doors.tool_run") and not is_error:
             yield _entry(name, _signature(value, name, is_bound=False), value)
 
 

@@ -22,7 +22,7 @@ import msgspec
 
 from bench.network import load, origin
 from paddock import Sandbox
-from paddock.doors.network.names import PROXY_ADDRESS, PROXY_PORT
+from paddock.doors.network.names.table import PROXY_ADDRESS, PROXY_PORT
 from paddock.model.errors import HostCannot
 
 MITMDUMP = "PADDOCK_BENCH_MITMDUMP"  # names the program where it is not on the path

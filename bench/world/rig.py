@@ -142,13 +142,13 @@ def in_process(asking: Asking, scratch: Path, count: int) -> list[float]:
     """Return the seconds of each call of the stand-in itself: no sandbox, no TLS, no gate, no
     journal."""
     from paddock.world.context import Context
-    from paddock.world.service import load
+    from paddock.world.registry import load_service
     from paddock.world.store import Store
 
     words = world_words()[asking.host]
     with Store.open(scratch / f"{asking.host}.sqlite") as store:
         context = Context(asking.host, asking.host, _PORT, store, options=words)
-        service = load(words["service"])(context)
+        service = load_service(words["service"])(context)
         with store.transaction():
             service.seed(words.get("seed", {}))
         return asyncio.run(_calls(service, asking, count))

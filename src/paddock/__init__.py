@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from paddock.doors.machine.processes import CommandTimeout
     from paddock.doors.machine.sandbox import Sandbox
     from paddock.doors.machine.volumes import Volume
-    from paddock.doors.opening import open_run
+    from paddock.doors.tool_run import open_run
     from paddock.doors.tools import (
         InvalidArguments,
         Tool,
@@ -68,7 +68,7 @@ _TOOLS = (
 )  # fmt: skip
 _HOMES = {
     "__version__": "paddock.model.version",
-    "open_run": "paddock.doors.opening",
+    "open_run": "paddock.doors.tool_run",
     **dict.fromkeys(_TOOLS, "paddock.doors.tools"),
     "Sandbox": "paddock.doors.machine.sandbox",
     "AsyncSandbox": "paddock.doors.machine.async_sandbox",

@@ -33,36 +33,36 @@ _NOBODY = (0, None)
 
 
 def is_inside() -> bool:
-    """Whether this program runs in a sandbox that listens."""
+    """Return whether this program runs in a sandbox that listens."""
     return bool(os.environ.get(ADDRESS))
 
 
 def run_id() -> str | None:
-    """The run that this program belongs to; None outside."""
-    found = _about().get("run")
-    return found if isinstance(found, str) else None
+    """Return the run that this program belongs to; None outside."""
+    run = _about().get("run")
+    return run if isinstance(run, str) else None
 
 
 def step() -> int | None:
-    """The step that this program works for; None outside, or where it cannot be told."""
-    found = _about().get("step")
-    return found if isinstance(found, int) else None
+    """Return the step that this program works for; None outside, or where it is unknown."""
+    step_number = _about().get("step")
+    return step_number if isinstance(step_number, int) else None
 
 
 def prompt(version: str, text: str | None = None) -> bool:
-    """Reports the version of the prompt from here on, and its text if it is to be kept."""
-    said = {"version": _text(version, "a version", MAX_NAME)}
+    """Report the version of the prompt from here on, and its text if it is to be stored."""
+    report = {"version": _text(version, "a version", MAX_NAME)}
     if text is not None:
-        said["text"] = _text(text, "a prompt", MAX_PROMPT_BYTES)
-    return _said("prompt", said, MAX_PROMPT_BYTES)
+        report["text"] = _text(text, "a prompt", MAX_PROMPT_BYTES)
+    return _said("prompt", report, MAX_PROMPT_BYTES)
 
 
 def mark(text: str, **data: Any) -> bool:
-    """Leaves a mark in the journal, beside the step that this program works for."""
-    said: dict[str, Any] = {"text": _text(text, "a mark", MAX_MARK)}
+    """Record a mark in the journal, at the step that this program works for."""
+    report: dict[str, Any] = {"text": _text(text, "a mark", MAX_MARK)}
     if data:
-        said["data"] = data
-    return _said("mark", said, MAX_DATA_BYTES)
+        report["data"] = data
+    return _said("mark", report, MAX_DATA_BYTES)
 
 
 class Memory:
@@ -78,8 +78,8 @@ class Memory:
         name = _text(name, "a name", MAX_NAME)
         if not is_inside() and name not in self._own and len(self._own) >= MAX_NAMES:
             raise ValueError(f"memory has {MAX_NAMES} names, and no more")
-        said = f'{{"name":{json.dumps(name, ensure_ascii=False)},"value":{text}}}'
-        is_kept = _accepted(_call("POST", "/v1/memory", said))
+        body = f'{{"name":{json.dumps(name, ensure_ascii=False)},"value":{text}}}'
+        is_kept = _accepted(_call("POST", "/v1/memory", body))
         self._own[name] = text
         return is_kept
 
@@ -102,18 +102,18 @@ class Memory:
     def names(self) -> list[str]:
         """The names that have a value, in order."""
         status, answer = _call("GET", "/v1/memory")
-        found = answer.get("names") if status == 200 and isinstance(answer, dict) else None
-        return sorted(self._own) if not isinstance(found, list) else [str(n) for n in found]
+        names_ = answer.get("names") if status == 200 and isinstance(answer, dict) else None
+        return sorted(self._own) if not isinstance(names_, list) else [str(n) for n in names_]
 
     def __setitem__(self, name: str, value: Any) -> None:
         self.set(name, value)
 
     def __getitem__(self, name: str) -> Any:
         missing = object()
-        found = self.get(name, missing)
-        if found is missing:
+        value = self.get(name, missing)
+        if value is missing:
             raise KeyError(name)
-        return found
+        return value
 
     def __delitem__(self, name: str) -> None:
         if name not in self:
@@ -139,8 +139,8 @@ def _about() -> dict[str, Any]:
     return answer if status == 200 and isinstance(answer, dict) else {}
 
 
-def _said(what: str, said: dict[str, Any], limit: int) -> bool:
-    return _accepted(_call("POST", "/v1/" + what, _json(said, "a " + what, limit + MAX_MARK)))
+def _said(what: str, body: dict[str, Any], limit: int) -> bool:
+    return _accepted(_call("POST", "/v1/" + what, _json(body, "a " + what, limit + MAX_MARK)))
 
 
 def _accepted(came: tuple[int, Any]) -> bool:
@@ -164,7 +164,7 @@ def _text(value: Any, what: str, limit: int) -> str:
 
 
 def _json(value: Any, what: str, limit: int) -> str:
-    """As JSON that comes back the same."""
+    """Encode a value as JSON that decodes to the same value."""
     try:
         _check(value, MAX_DEPTH)
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -192,15 +192,15 @@ def _check(value: Any, depth: int) -> None:
 
 
 def _call(method: str, path: str, body: str = "") -> tuple[int, Any]:
-    """The status and the answer; 0 where nobody answered."""
+    """Send a request; return the status and the answer, 0 where nobody answered."""
     address = os.environ.get(ADDRESS)
     if not address:
         return _NOBODY
     try:
-        place = urlsplit(address)
+        url = urlsplit(address)
         # By hand: `http.client` takes longer to load than all calls of most programs.
-        with socket.create_connection((place.hostname, place.port or 80), _WAIT_S) as conn:
-            conn.sendall(_request(method, path, place.netloc, body.encode("utf-8")))
+        with socket.create_connection((url.hostname, url.port or 80), _WAIT_S) as conn:
+            conn.sendall(_request(method, path, url.netloc, body.encode("utf-8")))
             return _parsed(_received(conn))
     except (OSError, ValueError, TypeError):
         return _NOBODY

@@ -42,8 +42,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def _leave_alone(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Takes our modules out of what pytest parses anew: because of this file it would do so with
-    the whole package, which is slow, and in CPython 3.11 two threads must not parse at once."""
+    """Exclude our modules from pytest's assertion rewriting. Because of this plugin it would
+    rewrite the whole package, which is slow, and in CPython 3.11 two threads must not parse at
+    once."""
     hook = getattr(pluginmanager, "rewrite_hook", None)
     marked = getattr(hook, "_must_rewrite", None)
     if isinstance(marked, set):
@@ -63,19 +64,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A scenario is a test for each of its cases."""
+    """Collect a scenario as one test for each of its cases."""
     if not any(fnmatchcase(file_path.name, pattern) for pattern in _SCENARIOS):
         return None
-    found: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
-    return found
+    collector: pytest.Collector = ScenarioFile.from_parent(parent, path=file_path)
+    return collector
 
 
 @pytest.fixture
 def paddock(request: pytest.FixtureRequest) -> Paddock:
-    """Runs agents, and gives back what they did: `paddock.run(["python", "agent.py"])`."""
-    from paddock.run.scenarios.cassettes import Cassettes, Mode, place_of
+    """Run agents, and return what they did: `paddock.run(["python", "agent.py"])`."""
+    from paddock.run.scenarios.cassettes import Cassettes, RecordMode, place_of
 
-    place, mode = place_of(request.path, _test_name(request)), Mode(_mode(request.config))
+    place, mode = place_of(request.path, _test_name(request)), RecordMode(_mode(request.config))
     return Paddock(request.path.parent, _common(request), Cassettes(place, mode))
 
 
@@ -88,15 +89,17 @@ class Paddock:
         self._cassettes = cassettes
 
     def run(self, command: Sequence[str], **words: Any) -> RunResult:
-        """Runs an agent to its end; replayed from a record where there is one. Words are those of
-        `@pytest.mark.paddock`, and hold before them. Paths start at the test's directory."""
+        """Run an agent to its end; replay it where there is a record. The options are those of
+        `@pytest.mark.paddock`, and override them. Paths start at the test's directory."""
         from paddock.model.errors import PaddockError
 
         try:
             return self._cassettes.run(self._request(command, {**self._common, **words}))
         except PaddockError as error:
-            said = str(error)
-        pytest.fail(said, pytrace=False)  # out here: it is no error while another one was handled
+            message = str(error)
+        pytest.fail(
+            message, pytrace=False
+        )  # out here: it is no error while another one was handled
 
     def _request(self, command: Sequence[str], words: Mapping[str, Any]) -> Any:
         from paddock.run.scenarios.cassettes import requested_run
@@ -120,25 +123,25 @@ class ScenarioFile(pytest.File):
             cases = prepare(scenarios_in(self.path), is_offline=is_offline, trust=trust)
         except (InvalidInput, NotTrusted) as error:
             raise self.CollectError(str(error)) from None
-        for one in cases:
-            yield ScenarioItem.from_parent(self, name=one.case.name, prepared=one)
+        for prepared in cases:
+            yield ScenarioItem.from_parent(self, name=prepared.case.name, prepared=prepared)
 
 
 class ScenarioItem(pytest.Item):
     """One case of a scenario."""
 
-    def __init__(self, *, prepared: Prepared, **words: Any) -> None:
-        super().__init__(**words)
+    def __init__(self, *, prepared: Prepared, **options: Any) -> None:
+        super().__init__(**options)
         self._prepared = prepared
 
     def runtest(self) -> None:
-        from paddock.run.scenarios.play import Play, Standing, run_case
+        from paddock.run.scenarios.play import CaseStatus, Play, run_case
 
         play = Play(run_case, lambda case, attempt: None)
         result = play.through([self._prepared])[0]
         for attempt in result.attempts:
             self.user_properties.append(("paddock_run", attempt.run))
-        if result.standing is not Standing.PASSED:
+        if result.standing is not CaseStatus.PASSED:
             raise _Unexpected(result)
 
     def repr_failure(self, excinfo: Any, style: Any = None) -> Any:
@@ -161,24 +164,24 @@ class _Unexpected(Exception):
 
 
 def _mode(config: pytest.Config) -> str:
-    said = config.getoption("--paddock-record") or config.getini("paddock_record")
-    if said not in _MODES:
-        raise pytest.UsageError(f"paddock_record: {said!r} is none of {', '.join(_MODES)}")
-    return str(said)
+    mode = config.getoption("--paddock-record") or config.getini("paddock_record")
+    if mode not in _MODES:
+        raise pytest.UsageError(f"paddock_record: {mode!r} is none of {', '.join(_MODES)}")
+    return str(mode)
 
 
 def _common(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What markers say; the one nearest to the test holds."""
-    words: dict[str, Any] = {"trust": request.config.getoption("--paddock-trust")}
+    """Return the options of the markers; the one nearest to the test wins."""
+    options: dict[str, Any] = {"trust": request.config.getoption("--paddock-trust")}
     for marker in reversed(list(request.node.iter_markers("paddock"))):
         if marker.args:
             raise pytest.UsageError("@pytest.mark.paddock takes only names, as in file='a.yaml'")
-        words.update(marker.kwargs)
-    return words
+        options.update(marker.kwargs)
+    return options
 
 
 def _test_name(request: pytest.FixtureRequest) -> str:
-    """As in `TestRefunds.test_one[flaky]`: what tells it from others of its file."""
+    """Return the name of a test within its file, such as `TestRefunds.test_one[flaky]`."""
     _, _, inside = request.node.nodeid.partition("::")
     name: str = inside.replace("::", ".")
     return name

@@ -11,17 +11,15 @@ from pathlib import Path
 import pytest
 
 from paddock import Sandbox, Volume
+from paddock.fence.registry import driver_names
 from paddock.state.home import new_id
-
-# Every driver that exists. A new one adds its name here, and the whole suite runs over it.
-DRIVERS = ("container",)
 
 MakeBox = Callable[..., Sandbox]
 
 
-@pytest.fixture(scope="session", params=DRIVERS)
+@pytest.fixture(scope="session", params=driver_names())
 def driver(request: pytest.FixtureRequest) -> str:
-    """The isolation under test, by the name that `get_info().isolation` has."""
+    """The driver under test. A new one that is registered has the whole suite run over it."""
     name: str = request.param
     return name
 

@@ -82,7 +82,7 @@ def layer_names() -> list[str]:
 
     driver = Engine.current().opened_driver
     assert driver is not None
-    return sorted(driver.link.layers.names())
+    return sorted(driver.layers.names())
 
 
 def zombies() -> list[int]:

@@ -20,10 +20,10 @@ from conformance.differences import CGROUP_MEMORY
 from conformance.host import children, layer_names, nursery_pid, sandboxes_of
 from conformance.waiting import Calls, eventually, result_of
 from paddock import Sandbox
+from paddock.fence import bubblewrap as bubblewrap_module
+from paddock.fence.bubblewrap import find as find_bubblewrap
 from paddock.fence.container import boot as container_boot
-from paddock.fence.container import bubblewrap as bubblewrap_module
 from paddock.fence.container import cgroups
-from paddock.fence.container.bubblewrap import find as find_bubblewrap
 from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, PROGRAM_FD
 from paddock.model.errors import CannotEnforce, HostCannot
 from repetition import times

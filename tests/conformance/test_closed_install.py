@@ -16,7 +16,7 @@ import pytest
 
 import paddock
 from conformance.test_templates import fill_root
-from paddock.fence.container import bubblewrap
+from paddock.fence import bubblewrap
 
 PROGRAM = Path(__file__).parent / "programs" / "closed_install.py"
 

@@ -16,7 +16,7 @@ import pytest
 from conformance.host import cgroups_with, loops_of, mounts_of, sandboxes_of
 from conformance.waiting import eventually
 from paddock.state.home import new_id
-from paddock.state.layers import is_copy
+from paddock.state.layers.layers import is_copy
 from repetition import times
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -29,7 +29,7 @@ NEXT_START = (
     "with Sandbox.create() as box:\n"
     "    assert box.commands.run('echo fine').stdout == 'fine\\n'\n"
     "    driver = Engine.current().opened_driver\n"
-    "    print(json.dumps(sorted(driver.link.layers.names())))\n"
+    "    print(json.dumps(sorted(driver.layers.names())))\n"
 )
 
 

@@ -15,7 +15,7 @@ from paddock.journal.log import RunLog
 from paddock.model.action import Verdict
 from paddock.model.events import Settled
 from paddock.state.home import Home
-from paddock.world.verdicts import Options, judge_run
+from paddock.world.verdicts import VerdictOptions, judge_run
 
 WORLD = {"api.stripe.com": "payments"}
 
@@ -214,7 +214,7 @@ def test_an_agent_that_charges_again_after_a_lost_answer_has_acted_twice(make_bo
         for _ in range(2):
             call(box, "/v1/customers", f"{header} -d email=a@example.com")
         box.kill()
-        report = judge_run(RunLog(Home.find().runs / box.sandbox_id), Options())
+        report = judge_run(RunLog(Home.find().runs / box.sandbox_id), VerdictOptions())
         verdicts[name] = [one.judgement.value for one in report.verdicts]
     assert verdicts == {"careless": ["acted-twice"], "careful": ["reused-idempotency-key"]}
 

@@ -15,10 +15,10 @@ from conformance.conftest import MakeBox
 from conformance.waiting import eventually
 from paddock import Blocked, CommandExitException, FaultInjected, InvalidInput, Sandbox
 from paddock.gate.approvals import Approval
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.journal.errors import JournalBroken
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Outcome
 from paddock.model.events import ProgramRefused, ProgramStarted, Record, Settled
 from paddock.state.home import Home
@@ -309,7 +309,7 @@ def test_every_call_is_a_step_and_the_journal_verifies(make_box: MakeBox) -> Non
     assert steps[0].result["stdout"] == "hi\n"
     assert steps[-1].exit_code == 3
     assert any(program.started.program.endswith("/ls") for program in steps[0].programs)
-    from paddock.gate.opening import signing_key
+    from paddock.gate.run_gate import signing_key
 
     report = verify(home.runs / box.sandbox_id, signing_key(home).public)
     assert report.ok, report
@@ -319,7 +319,7 @@ def test_journal_that_cannot_be_written_ends_the_sandbox(make_box: MakeBox) -> N
     box = make_box()
     box.commands.run("true")
     inner = box._calls.box
-    inner.passage.gate._journal._appender.close()
+    inner.actions.gate._journal._appender.close()
     with pytest.raises(JournalBroken, match="it cannot be written"):
         box.commands.run("touch happened")
     with pytest.raises(JournalBroken, match="it cannot be written"):
@@ -333,7 +333,7 @@ def test_program_that_cannot_be_recorded_ends_the_sandbox(make_box: MakeBox) -> 
     box.commands.run("while sleep 0.05; do date > last; done", background=True)
     eventually(lambda: box.files.exists("last"), timeout_s=10)
     inner = box._calls.box
-    inner.passage.gate._journal._appender.close()
+    inner.actions.gate._journal._appender.close()
     eventually(lambda: inner.machine.ended_by is not None, timeout_s=10)
 
 

@@ -21,7 +21,7 @@ from paddock import Sandbox, Volume
 from paddock.doors.machine.engine import Engine
 from paddock.run.files import store_of, trees_of
 from paddock.state.home import Home
-from paddock.state.layers import copies_lock
+from paddock.state.layers.layers import copies_lock
 from repetition import times
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -62,7 +62,7 @@ def gc(*words: str) -> dict[str, Any]:
 
 def layer_names() -> list[str]:
     engine = Engine.current()
-    return engine.call(engine.driver()).link.layers.names()
+    return engine.call(engine.driver()).layers.names()
 
 
 def test_what_a_crashed_process_has_left_goes_and_is_measured_before(home: Home) -> None:
@@ -83,7 +83,7 @@ def test_layers_that_lost_their_sandbox_or_volume_go(home: Home) -> None:
     Volume.create("kept")
     Volume.create("lost")
     engine = Engine.current()
-    layers = engine.call(engine.driver()).link.layers
+    layers = engine.call(engine.driver()).layers
     layers.create("lostlostlost", 1 << 20, (os.geteuid(), os.getegid()))
     (home.volumes / "lost.json").unlink()
     assert gc()["layers"]["count"] == 2
@@ -93,7 +93,7 @@ def test_layers_that_lost_their_sandbox_or_volume_go(home: Home) -> None:
 def test_copy_of_a_fork_under_way_stays_until_nobody_makes_any(home: Home) -> None:
     """However long it takes, and whoever starts meanwhile: a start sweeps as well."""
     engine = Engine.current()
-    layers = engine.call(engine.driver()).link.layers
+    layers = engine.call(engine.driver()).layers
     with copies_lock(home).shared():
         layers.create("base-1-x", 1 << 20, (os.geteuid(), os.getegid()))
         assert gc()["layers"]["count"] == 0

@@ -14,7 +14,7 @@ from conformance.conftest import MakeBox
 from conformance.test_templates import rootfs  # noqa: F401 - a fixture
 from paddock import InvalidInput
 from paddock.state.home import Home, new_id
-from paddock.state.templates import TemplateStore
+from paddock.state.templates.store import TemplateStore
 
 
 @pytest.fixture

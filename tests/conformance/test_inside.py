@@ -12,8 +12,8 @@ import pytest
 from cases import for_each
 from conformance.conftest import MakeBox
 from paddock import Sandbox
-from paddock.doors.network.inside_envs import faketime_envs, faketime_library, seed_envs
-from paddock.doors.network.inside_state import InsideState
+from paddock.doors.network.inside_api.environment import faketime_envs, faketime_library, seed_envs
+from paddock.doors.network.inside_api.state import InsideState
 from paddock.journal.log import RunLog
 from paddock.model.events import AnyEvent, Marked, MemoryChanged, PromptReported
 from paddock.state.home import Home

@@ -16,9 +16,9 @@ from conformance.origin import Origin, running
 from conformance.waiting import eventually
 from paddock import InvalidInput, Sandbox
 from paddock.gate.approvals import Approvals
-from paddock.gate.opening import gate_store, signing_key
+from paddock.gate.run_gate import gate_store, signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.steps import Step
 from paddock.state.home import Home
 

@@ -18,16 +18,10 @@ from conformance.host import children, init_pid
 from conformance.inside import python
 from conformance.waiting import eventually
 from paddock import Sandbox
-from paddock.fence.container.network import (
-    Attempt,
-    DoorSockets,
-    NamespaceSockets,
-    open_door,
-    original_destination,
-    read_attempts,
-)
-from paddock.fence.container.owner import asker_of, owner_of
+from paddock.fence.container.network.namespace import NamespaceSockets, open_door
+from paddock.fence.container.network.owner import owner_of
 from paddock.fence.guest import agreed
+from paddock.fence.network import DoorSockets, NetworkAttempt, original_destination
 from paddock.model.errors import CannotEnforce
 from paddock.state.privilege import is_privileged
 
@@ -99,11 +93,11 @@ class Door:
             sock.close()
         self.open.close()
 
-    def attempts(self, count: int = 1) -> list[Attempt]:
-        found: list[Attempt] = []
+    def attempts(self, count: int = 1) -> list[NetworkAttempt]:
+        found: list[NetworkAttempt] = []
 
         def are_there() -> bool:
-            found.extend(read_attempts(self.open.log))
+            found.extend(self.open.log.read())
             return len(found) >= count
 
         eventually(are_there, WAIT_S, "the attempts are logged")
@@ -137,7 +131,7 @@ def shared(shared_box: Sandbox) -> Iterator[tuple[Sandbox, Door]]:
 @pytest.fixture
 def door(shared: tuple[Sandbox, Door]) -> Door:
     """The shared sandbox's, with nothing left in its log from tests before."""
-    while read_attempts(shared[1].open.log):
+    while shared[1].open.log.read():
         pass
     return shared[1]
 
@@ -334,7 +328,7 @@ def test_other_datagram_is_refused_at_once_and_logged(
     assert inside(shared_box, "print(attempt(udp, *sys.argv[1:]))", address, str(port)) == [
         "ECONNREFUSED"
     ]
-    assert door.attempts() == [Attempt("udp", address, port)]
+    assert door.attempts() == [NetworkAttempt("udp", address, port)]
 
 
 @pytest.mark.parametrize("address", ["224.0.0.251", "239.1.2.3", "255.255.255.255"])
@@ -354,7 +348,7 @@ except TimeoutError:
     print("nobody")
 """
     assert inside(shared_box, program, address) == ["nobody"]
-    assert Attempt("udp", address, 5353) in door.attempts()
+    assert NetworkAttempt("udp", address, 5353) in door.attempts()
 
 
 _PING = """
@@ -374,7 +368,7 @@ except OSError as error:
 def test_ping_is_not_answered_and_logged(shared_box: Sandbox, door: Door, address: str) -> None:
     """Every address is the sandbox's own: the kernel would answer in its name."""
     assert inside(shared_box, _PING, address) == ["no answer"]
-    assert door.attempts() == [Attempt("icmp", address, None)]
+    assert door.attempts() == [NetworkAttempt("icmp", address, None)]
 
 
 def test_ping_of_loopback_is_answered(shared_box: Sandbox, door: Door) -> None:
@@ -399,9 +393,9 @@ for n in range(5000):
 """
     inside(shared_box, program)
     found = door.attempts()
-    while more := read_attempts(door.open.log):
+    while more := door.open.log.read():
         found += more
-    assert found[0] == Attempt("udp", "9.9.0.0", 443)
+    assert found[0] == NetworkAttempt("udp", "9.9.0.0", 443)
     assert len(found) < 5000
     assert inside(shared_box, "print(attempt(tcp, '1.1.1.1', 80))") == ["1.1.1.1 80"]
 
@@ -603,7 +597,7 @@ def _sockets(box: Sandbox) -> NamespaceSockets:
         inner.network._absent.give_back()
 
     inner.engine.call(stop())
-    sockets: NamespaceSockets = inner.machine.network_sockets
+    sockets: NamespaceSockets = inner.machine.network.sockets
     return sockets
 
 
@@ -629,9 +623,7 @@ def _link(fd: int) -> str:
 _HOLD = """
 held = [socket.create_connection((address, 80), 10)
         for address in ("1.1.1.1", "2001:db8::1", "::ffff:9.9.9.9")]
-asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-asking.sendto(b"who", ("198.18.0.2", 53))
-print(os.getpid(), asking.getsockname()[1], flush=True)
+print(os.getpid(), flush=True)
 sys.stdin.read(1)
 """
 
@@ -643,15 +635,13 @@ def test_owner_of_a_connection_is_the_process_that_made_it(box: Sandbox) -> None
         box.commands.run("sleep 60", background=True)
         running = box.commands.run(words, background=True, stdin=True)
         eventually(lambda: "\n" in running.stdout, WAIT_S, "it has connected")
-        pid, port = map(int, running.stdout.split())
-        machine = door.machine
-        owners = [owner_of(door.sockets, sock, machine.init_pid) for sock in door.accepted]
+        pid = int(running.stdout)
+        diag, init_pid = door.sockets.get("diag"), door.machine.init_pid
+        owners = [owner_of(diag, sock, init_pid) for sock in door.accepted]
         assert owners == [pid] * 3
-        asker = asker_of(door.sockets, ("127.0.0.1", port), ("198.18.0.2", 53), machine.init_pid)
-        assert asker == pid
         running.kill()
         eventually(
-            lambda: owner_of(door.sockets, door.accepted[0], machine.init_pid) is None,
+            lambda: owner_of(diag, door.accepted[0], init_pid) is None,
             WAIT_S,
             "its connections have no owner any more",
         )

@@ -18,7 +18,7 @@ from conformance.origin import Origin, running
 from conformance.waiting import eventually
 from paddock import Sandbox
 from paddock.gate.approvals import Approval, Approvals
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.journal.log import RunLog
 from paddock.model.steps import Step
 from paddock.state.home import Home

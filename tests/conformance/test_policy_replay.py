@@ -21,7 +21,7 @@ from paddock import Tools, open_run, tool
 from paddock.cli.main import _run
 from paddock.doors.machine.engine import Engine
 from paddock.gate.approvals import Approval, Approvals
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.journal.log import RunLog
 from paddock.policy.file import load
 from paddock.run.order import order_of

@@ -8,10 +8,10 @@ import pytest
 
 from paddock import InvalidInput, Sandbox
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
-from paddock.journal.verify import verify
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.policy.file import load
-from paddock.run.matching.rows import DivergedBy
+from paddock.run.matching.recorded_step import DivergedBy
 from paddock.run.order import order_of
 from paddock.run.replay.replay import replay
 from paddock.run.report import report_of
@@ -65,7 +65,7 @@ def test_what_stand_ins_keep_counts() -> None:
         box.commands.run("true")
         core = box._calls.box
         (core.world.directory / "more").write_bytes(bytes(1 << 20))
-        budget = core.passage.gate.writing.journal.budget
+        budget = core.actions.gate.records.journal.budget
         before = budget.used
         Engine.current().call(core.count_world())
         assert budget.used - before >= 1 << 20

@@ -15,7 +15,7 @@ from conformance.origin import Origin, running
 from conformance.waiting import eventually
 from paddock import InvalidInput, Sandbox
 from paddock.gate.drafts import Drafts
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.journal.log import RunLog
 from paddock.model.events import WorldEnded
 from paddock.model.steps import Step

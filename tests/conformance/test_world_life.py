@@ -41,7 +41,8 @@ def test_a_world_without_a_network_is_refused_from_python_as_from_a_file(
 
 OTHER_PROCESS = """
 import sys
-from paddock import Conflict, Sandbox
+from paddock import Conflict
+from paddock import Sandbox
 box = Sandbox.connect(sys.argv[1])
 for call in (box.world_digest, box.world_changes, box.broken_invariants, box.reset_world):
     try:

@@ -11,7 +11,7 @@ import pytest
 from paddock import Sandbox
 from paddock.journal.log import RunLog
 from paddock.state.home import Home
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_saved_world
 
 APP = """
 import asyncio, socket
@@ -125,7 +125,7 @@ def test_forks_of_processes_are_independent_and_reset_is_exact(box: Sandbox) -> 
 def test_what_a_program_wrote_is_told_and_undone_when_the_run_is_over(box: Sandbox) -> None:
     assert get(box, "files.example/") == "1 200"
     box.kill()
-    with open_kept(Home.find().root, box.sandbox_id, read_only=False) as world:
+    with open_saved_world(Home.find().root, box.sandbox_id, read_only=False) as world:
         kept = world.service("files.example")
         assert [(one.kind, one.id) for one in kept.changes()] == [("file", "visits")]
         assert kept.reset() == 1

@@ -19,11 +19,12 @@ if __name__ == "__main__":
 
 import h11
 
-from paddock.doors.network import http1
-from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.exchange import Exchange, Request
-from paddock.doors.network.http1_client import Http1Upstream
-from paddock.doors.network.http1_messages import end_to_end
+from paddock.doors.network.exchange import HttpExchange, HttpRequest
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Client
+from paddock.doors.network.http1.messages import end_to_end
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 SECOND = b"GET /second HTTP/1.1\r\nHost: example.com\r\n\r\n"
@@ -138,7 +139,7 @@ async def forward(parts: list[bytes]) -> list[Forwarded]:
     """What a door that lets all pass would send on for these bytes."""
     found: list[Forwarded] = []
 
-    async def handler(exchange: Exchange) -> None:
+    async def handler(exchange: HttpExchange) -> None:
         found.append(await _forward_one(exchange.request))
         await exchange.begin(200, [(b"Content-Length", b"0")])
         await exchange.finish()
@@ -163,7 +164,7 @@ async def forward(parts: list[bytes]) -> list[Forwarded]:
     return found
 
 
-async def _forward_one(request: Request) -> Forwarded:
+async def _forward_one(request: HttpRequest) -> Forwarded:
     seen = bytearray()
     body = request.body
 
@@ -179,9 +180,9 @@ async def _forward_one(request: Request) -> Forwarded:
             seen.extend(data)
             return data
 
-    sent = Request(request.method, "http", "example.com", request.target, [], "1.1", Copied())
+    sent = HttpRequest(request.method, "http", "example.com", request.target, [], "1.1", Copied())
     near, far = socket.socketpair()
-    upstream, server = Http1Upstream(Conn(near)), Conn(far)
+    upstream, server = Http1Client(Conn(near)), Conn(far)
     serving = asyncio.create_task(_serve_strictly(server))
     try:
         response = await upstream.send(sent, end_to_end(request.headers))
@@ -224,7 +225,7 @@ def read_strictly(wire: bytes) -> tuple[str, str, bytes]:
     peer = h11.Connection(h11.SERVER)
     peer.receive_data(wire)
     request = peer.next_event()
-    assert isinstance(request, h11.Request), wire
+    assert isinstance(request, h11.HttpRequest), wire
     body = b""
     while isinstance(event := peer.next_event(), h11.Data):
         body += event.data
@@ -237,10 +238,10 @@ def read_strictly(wire: bytes) -> tuple[str, str, bytes]:
 async def relay_answer(raw: bytes) -> tuple[int, bytes, bytes] | None:
     """Status and body as we read them, and the bytes that a client gets; None if refused."""
     near, far = socket.socketpair()
-    upstream, server = Http1Upstream(Conn(near)), Conn(far)
+    upstream, server = Http1Client(Conn(near)), Conn(far)
     decided: list[tuple[int, bytes]] = []
 
-    async def handler(exchange: Exchange) -> None:
+    async def handler(exchange: HttpExchange) -> None:
         response = await upstream.send(exchange.request, [(b"Host", b"example.com")])
         body = b""
         while data := await response.body.read():
@@ -277,7 +278,7 @@ def check_answer(raw: bytes) -> bool:
         return False
     status, body, wire = relayed
     peer = h11.Connection(h11.CLIENT)
-    peer.send(h11.Request(method="GET", target="/", headers=[("Host", "a")]))
+    peer.send(h11.HttpRequest(method="GET", target="/", headers=[("Host", "a")]))
     peer.send(h11.EndOfMessage())
     peer.receive_data(wire)
     peer.receive_data(b"")

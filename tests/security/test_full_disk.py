@@ -146,11 +146,13 @@ def test_a_write_without_room_breaks_the_journal_and_loses_nothing(place: Path) 
         place,
         """
 from paddock.journal.errors import JournalFull
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
-from paddock.journal.writer import Journal, Rhythm
-from paddock.model.events import Marked, Opened
+from paddock.journal.integrity.verify import verify
+from paddock.journal.writer import Journal
+from paddock.journal.writer import Rhythm
+from paddock.model.events import Marked
+from paddock.model.events import Opened
 
 key = SigningKey.open(home / "keys")
 
@@ -203,7 +205,9 @@ def test_a_store_of_approvals_without_room_says_so(place: Path) -> None:
 import pytest
 from paddock.gate.drafts import Drafts
 from paddock.gate.store import GateStore
-from paddock.model.action import Action, Effect, Kind
+from paddock.model.action import Action
+from paddock.model.action import Effect
+from paddock.model.action import Kind
 from paddock.model.errors import OutOfSpace
 
 drafts = Drafts(GateStore(home / "gate.sqlite"))
@@ -225,7 +229,7 @@ def test_runs_are_listed_and_removed_where_no_byte_is_free(place: Path) -> None:
     run_on_small_disk(
         place,
         """
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.writer import Journal
 from paddock.model.events import Opened
 from paddock.state.home import Home

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from paddock import Sandbox
-from paddock.fence.container import locks
+from paddock.fence.container import file_locks
 from paddock.fence.guest.agreed import MAX_TERMINALS
 from security.attack import background, outcome, probe
 from security.conftest import MakeBox
@@ -126,7 +126,7 @@ def test_program_that_got_a_lock_past_the_look_is_killed(
     make_box: MakeBox, source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by a second thread that exchanges the descriptor: here the look never sees anything."""
-    monkeypatch.setattr(locks, "is_without_effect", lambda pid, descriptor: False)
+    monkeypatch.setattr(file_locks, "is_without_effect", lambda pid, descriptor: False)
     box = _mounted(make_box, source)
     holder = background(box, HOLD)
     assert '"flock": "ok' in holder.stdout

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock import Sandbox
-from paddock.doors.network.inside_calls import MAX_A_MINUTE
+from paddock.doors.network.inside_api.calls import MAX_A_MINUTE
 from paddock.journal.log import RunLog
 from paddock.model.events import Event, Marked, ReportsDropped
 from paddock.state.home import Home

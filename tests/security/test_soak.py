@@ -15,9 +15,9 @@ import pytest
 from bench.hostile import BUDGET_BYTES, FLOODS, flooding
 from paddock import Sandbox
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Kind
 from paddock.run.report import report_of
 

@@ -19,9 +19,8 @@ import pytest
 
 from cases import for_each
 from paddock import inside
-from paddock.doors.network import inside_envs
-from paddock.doors.network.conn import Conn
-from paddock.doors.network.inside_calls import (
+from paddock.doors.network.inside_api import environment as inside_envs
+from paddock.doors.network.inside_api.calls import (
     MAX_A_MINUTE,
     MAX_A_RUN,
     MAX_RUN_BYTES,
@@ -29,9 +28,10 @@ from paddock.doors.network.inside_calls import (
     InsideCalls,
     Unwanted,
 )
-from paddock.doors.network.inside_envs import faketime_envs, seed_envs
-from paddock.doors.network.inside_state import InsideState
-from paddock.doors.network.trust import TrustPaths, inside_files
+from paddock.doors.network.inside_api.environment import faketime_envs, seed_envs
+from paddock.doors.network.inside_api.state import InsideState
+from paddock.doors.network.tls.sandbox_trust import TrustPaths, inside_files
+from paddock.doors.network.transport.conn import Conn
 from paddock.journal.errors import JournalBroken
 from paddock.model.events import AnyEvent, Marked, MemoryChanged, PromptReported, ReportsDropped
 
@@ -499,7 +499,7 @@ def test_draws_of_a_few_bytes_are_those_of_earlier_recordings(python: Callable[.
     digest = "a02a92c8f04b48124066d2a95d14a43e658b9312db668fb830232ba8c6df4f64"
     code = """
 import hashlib, paddock_chance
-stream = paddock_chance.Stream(b"k" * 32)
+stream = paddock_chance.RandomStream(b"k" * 32)
 drawn = b"|".join(stream.take(size) for size in (0, 1, 16, 32, 33, 64, 256, 5, 31))
 print(hashlib.sha256(drawn).hexdigest(), stream.blocks)
 """
@@ -513,10 +513,10 @@ def test_large_draw_is_repeatable_and_takes_no_more_memory_than_it_is_long(
 import hashlib, os, paddock_chance, tracemalloc
 os.urandom(1000)  # what is loaded once is not counted
 tracemalloc.start()
-stream = paddock_chance.Stream(b"k" * 32)
+stream = paddock_chance.RandomStream(b"k" * 32)
 drawn = stream.take(8 << 20)
 print(len(drawn) == 8 << 20, tracemalloc.get_traced_memory()[1] < 9 << 20)
-again = paddock_chance.Stream(b"k" * 32)
+again = paddock_chance.RandomStream(b"k" * 32)
 print(again.take(8 << 20) == drawn != stream.take(8 << 20), again.take(9) != stream.take(9))
 """
     assert python(code, PADDOCK_SEED="1" * 64) == "True True\nTrue True\n"

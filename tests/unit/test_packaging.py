@@ -15,15 +15,17 @@ from paddock.model.version import DISTRIBUTION, __version__
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "paddock"
+SERVICES = ROOT / "src" / "paddock_services"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
 # Which extras the modules below a path may import from. All others import the core's packages.
 EXTRAS_OF = {
     "demo/files": "demo",
-    "doors/network/secret_sources.py": "keyring",
+    "doors/network/secrets/sources.py": "keyring",
     "fence/guest/kernel": "code",
     "world": "world",
+    "paddock_services": "world",
 }
 # Packages that come with, and are versioned with, one that is declared.
 COMES_WITH = {
@@ -44,7 +46,7 @@ NOT_IMPORTED_BY_NAME = {
 
 def test_every_import_is_of_a_declared_package() -> None:
     undeclared = [
-        f"{path.relative_to(SOURCE)}:{line}: {name}"
+        f"{path.relative_to(ROOT)}:{line}: {name}"
         for path, line, name in third_party_imports()
         if name not in OF_THE_CALLER and not provided(name) & declared_for(path)
     ]
@@ -67,7 +69,12 @@ def test_every_extra_has_a_command_for_the_check_of_the_installation() -> None:
 
 
 def test_pages_and_messages_name_our_distribution_and_its_extras() -> None:
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *SOURCE.rglob("*.py")]
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *SOURCE.rglob("*.py"),
+        *SERVICES.rglob("*.py"),
+    ]
     for page in pages:
         text = page.read_text()
         other = re.search(r"pip3? install[^\n`]*\bpaddock(?!-sandbox)[\[\s'\"`]", text)
@@ -81,8 +88,13 @@ def third_party_imports() -> list[tuple[Path, int, str]]:
     """Each import of the source that is neither Paddock's nor the standard library's: file, line
     and package."""
     found = []
-    for path in SOURCE.rglob("*.py"):
-        ours = {"paddock", "_sha2", "_sha256"}  # of the standard library before or since 3.12
+    for path in (*SOURCE.rglob("*.py"), *SERVICES.rglob("*.py")):
+        ours = {
+            "paddock",
+            "paddock_services",
+            "_sha2",
+            "_sha256",
+        }  # of the standard library before or since 3.12
         if path.parent in BY_BARE_NAME:
             ours |= {sibling.stem for sibling in path.parent.glob("*.py")}
         for node in ast.walk(ast.parse(path.read_text())):
@@ -112,7 +124,7 @@ def provided(name: str) -> set[str]:
 
 def declared_for(path: Path) -> set[str]:
     """The packages that a module may import."""
-    place = path.relative_to(SOURCE).as_posix()
+    place = path.relative_to(SOURCE.parent).as_posix().removeprefix("paddock/")
     allowed = names(PROJECT["dependencies"])
     for begin, extra in EXTRAS_OF.items():
         if place.startswith(begin):

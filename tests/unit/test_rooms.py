@@ -17,6 +17,9 @@ from cases import for_each
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "paddock"
 FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+# The built-in stand-ins, which are plugins: they use the world, and nothing of Paddock knows them.
+SERVICES = SOURCE.with_name("paddock_services")
+SERVICE_FILES = sorted(SERVICES.rglob("*.py"))
 
 # From top to bottom. Imports point down only; rooms on one line do not import each other.
 LINES = (
@@ -28,11 +31,15 @@ LINES = (
     ("world",),
     ("gate",),
     ("fence",),
+    ("llm",),
     ("policy", "journal", "state"),
+    ("objects",),
     ("model",),
 )
 LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}
 GUEST = "paddock.fence.guest"
+# Implementations of `fence.driver`. Everybody else gets a driver from `fence.registry`.
+DRIVERS = ("paddock.fence.container", "paddock.fence.fake")
 # A file that stands alone: it is copied into sandboxes, and any room may read what is agreed in it.
 ALONE = "inside.py"
 # What Python and pytest load by themselves: rooms only when they are used.
@@ -89,6 +96,37 @@ def test_every_module_opens_with_a_docstring(trees: dict[str, ast.Module]) -> No
 
 def test_there_is_source_to_check() -> None:
     assert FILES, f"no Python file below {SOURCE}"
+    assert SERVICE_FILES, f"no Python file below {SERVICES}"
+
+
+def test_built_in_services_use_the_world_and_what_is_below_it() -> None:
+    breaches = []
+    for path in SERVICE_FILES:
+        file = path.relative_to(SERVICES).as_posix()
+        tree = ast.parse(path.read_text())
+        assert ast.get_docstring(tree), f"say in a sentence what {path} contains"
+        assert path.stem not in BANNED_NAMES, f"the name of {path} says nothing about its content"
+        breaches += [
+            f"{file}:{one.line}: {one.module}"
+            for one in _imports(file, tree)
+            if not _is_allowed_in_services(one.module)
+        ]
+    assert not breaches, "\n" + "\n".join(breaches)
+
+
+@for_each(
+    ("module", "is_allowed"),
+    [
+        ("paddock.world.kit", True),
+        ("paddock.model.errors", True),
+        ("paddock.doors.terms", False),
+        ("paddock.cli", False),
+        ("paddock", False),
+        ("starlette.routing", True),
+    ],
+)
+def test_which_packages_a_built_in_service_may_use(module: str, is_allowed: bool) -> None:
+    assert _is_allowed_in_services(module) is is_allowed
 
 
 @for_each(
@@ -101,6 +139,10 @@ def test_there_is_source_to_check() -> None:
         ("state/a.py", "from importlib import import_module\nimport_module('paddock.gate')"),
         ("server/a.py", "from paddock.cli.main import main"),
         ("fence/a.py", "from paddock import Sandbox"),
+        ("doors/a.py", "from paddock.fence.container import keeper"),
+        ("cli/a.py", "def f():\n    from paddock.fence.container.probe import probe"),
+        ("run/a.py", "from paddock.fence import container"),
+        ("run/a.py", "from paddock.fence.fake import FakeDriver"),
         ("fence/a.py", "import paddock"),
         ("fence/a.py", "from paddock.attic import b"),
         ("attic/a.py", "import json"),
@@ -109,9 +151,9 @@ def test_there_is_source_to_check() -> None:
         ("inside.py", "import httpx"),
         ("__init__.py", "from paddock.doors import machine"),
         ("__init__.py", "if True:\n    import paddock.doors"),
-        ("fence/guest/a.py", "from paddock.fence.base import b"),
+        ("fence/guest/a.py", "from paddock.fence.driver import b"),
         ("fence/guest/a.py", "from paddock.model.errors import NotFound"),
-        ("fence/guest/a.py", "from .. import base"),
+        ("fence/guest/a.py", "from .. import driver"),
         ("fence/guest/a.py", "import IPython"),
         ("fence/guest/kernel.py", "import numpy"),
         ("model/a.py", "import pydantic"),
@@ -120,6 +162,8 @@ def test_there_is_source_to_check() -> None:
         ("model/a.py", "from urllib import request"),
         ("model/a.py", "def f(p):\n    return open(p)"),
         ("policy/a.py", "import socket"),
+        ("world/a.py", "from paddock_services.payments import Payments"),
+        ("cli/a.py", "def f():\n    import paddock_services"),
     ],
 )
 def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
@@ -140,6 +184,8 @@ def test_a_breach_of_the_order_is_found(file: str, source: str) -> None:
             "import typing\nif typing.TYPE_CHECKING:\n    import paddock.run",
         ),
         ("fence/container/a.py", "from paddock.fence.guest import wire\nfrom ...state import b"),
+        ("fence/registry.py", "from paddock.fence.container.keeper_start import early"),
+        ("doors/a.py", "from paddock.fence import driver\nfrom paddock.fence.registry import b"),
         ("fence/guest/a.py", "from paddock.fence.guest import wire\nfrom . import wire\nimport os"),
         ("fence/guest/a.py", "".join(f"import {name}\n" for name in sorted(GUEST_MODULES))),
         ("fence/guest/kernel.py", "import IPython.core\nimport matplotlib"),
@@ -171,12 +217,16 @@ def _breaches(file: str, tree: ast.Module) -> Iterator[str]:
 
 def _broken_rule(file: str, one: Import) -> str | None:
     room = PurePosixPath(file).parts[0]
+    if one.module.split(".")[0] == SERVICES.name:
+        return "services are found by their entry points"
     if file.startswith("fence/guest/"):
         return _broken_guest_rule(file, one)
     if file == ALONE:
         return None if _is_stdlib(one.module) else f"{ALONE} uses the standard library only"
     if one.module == f"paddock.{PurePosixPath(ALONE).stem}":
         return None
+    if room != "fence" and one.module.startswith(DRIVERS):
+        return "only the fence knows its drivers; use fence.driver and fence.registry"
     if one.module.split(".")[0] == "paddock":
         return _broken_order(file, room, one)
     if room in WITHOUT_IO and _is_io(one.module):
@@ -213,6 +263,11 @@ def _broken_guest_rule(file: str, one: Import) -> str | None:
     return "the guest runs alone in the sandbox: standard library and fence/guest only"
 
 
+def _is_allowed_in_services(module: str) -> bool:
+    top, _, rest = module.partition(".")
+    return top != "paddock" or LINE_OF.get(rest.split(".")[0], -1) >= LINE_OF["world"]
+
+
 def _imports(file: str, tree: ast.Module) -> Iterator[Import]:
     eager = set(map(id, _loaded_at_import(tree)))
     for node in ast.walk(tree):
@@ -242,6 +297,8 @@ def _modules_of_from(file: str, node: ast.ImportFrom) -> list[str]:
         return sorted({f"paddock.{name}" if name in LINE_OF else "paddock" for name in names})
     if base == "urllib":
         return [f"urllib.{name.name}" for name in node.names]
+    if base == "paddock.fence":
+        return [f"paddock.fence.{name.name}" for name in node.names]
     return [base]
 
 

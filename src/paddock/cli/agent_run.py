@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from paddock.policy.decide import Policy
     from paddock.run.order import Order
     from paddock.run.replay.replay import PastOptions
-    from paddock.run.report import Report
+    from paddock.run.report import RunReport
     from paddock.run.session import FinishedRun, Watcher
 
 _LIMITS_SHOWN = ("memory", "time")
@@ -114,7 +114,7 @@ def recorded_policy(directory: Path) -> Policy:
     wrote."""
     from paddock.gate.signed_journals import check_trusted
     from paddock.policy.file import default_policy
-    from paddock.run.changed import configuration_of
+    from paddock.run.changes import configuration_of
     from paddock.run.order import load_policy
     from paddock.state.home import Home
 
@@ -139,7 +139,7 @@ def showing(options: argparse.Namespace, policy: Policy) -> Iterator[Watcher]:
     from paddock.cli.output import ReaderGone, interrupted_without_reader
     from paddock.cli.render.live_run import LiveText
 
-    limits = policy.sandbox.words.get("limits") or {}
+    limits = policy.sandbox.options.get("limits") or {}
     with interrupted_without_reader() as on_reader_gone:
         live = LiveText.here(
             on_reader_gone,
@@ -165,7 +165,7 @@ def _tell_interrupted(run: str, why: str) -> None:
     """Tell what an interrupted run came to, as far as it came, and why it was interrupted."""
     from msgspec.structs import replace
 
-    from paddock.run.changed import report_with_files
+    from paddock.run.changes import report_with_files
     from paddock.run.session import INTERRUPTED
     from paddock.state.home import Home
 
@@ -186,7 +186,7 @@ def finish(result: FinishedRun, options: argparse.Namespace, order: Order | None
     also tell which variables the agent would have read."""
     if options.quiet and not options.json:
         return _status(result)
-    from paddock.run.changed import report_with_files
+    from paddock.run.changes import report_with_files
 
     report = report_with_files(result.directory)
     missing: tuple[str, ...] = ()
@@ -231,7 +231,7 @@ def _status(result: FinishedRun) -> int:
     return ExitCode.TIMED_OUT if result.ended_by in TIMED_OUT else ExitCode.KILLED
 
 
-def _tell_summary(report: Report) -> None:
+def _tell_summary(report: RunReport) -> None:
     """Write the summary on the error output: the other one is the agent's."""
     import shutil
 

@@ -14,13 +14,13 @@ from paddock.cli.output import warn
 from paddock.cli.parser import RUN_HELP
 from paddock.cli.render.run_lines import REPLAY
 from paddock.gate.project import project_directory
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow
+from paddock.journal.index.index import RunIndex
+from paddock.journal.index.rows import RunRow
 from paddock.journal.log import RunLog
-from paddock.journal.places import is_held
+from paddock.journal.run_directory import is_held
 from paddock.journal.segments import segment_name
 from paddock.model.errors import InvalidInput, NotFound
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.space import is_out_of_space
 from paddock.state.home import Home
 
@@ -53,19 +53,19 @@ def find_journal(word: str, *, may_be_file: bool = False, is_quiet: bool = False
     raise NotFound(f"there is no run {word!r}", hint=hint)
 
 
-def open_index(home: Home) -> Index:
-    return Index(home.root / "index.sqlite")
+def open_index(home: Home) -> RunIndex:
+    return RunIndex(home.root / "index.sqlite")
 
 
 @contextlib.contextmanager
-def all_indexed(home: Home) -> Iterator[tuple[Index, list[str]]]:
+def all_indexed(home: Home) -> Iterator[tuple[RunIndex, list[str]]]:
     """Give the index, up to date, and what could not be read into it."""
     with _fill(home, lambda index: index.update_all(home.runs)) as indexed_runs:
         yield indexed_runs
 
 
 @contextlib.contextmanager
-def _fill(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]:
+def _fill(home: Home, fill: Callable[[RunIndex], T]) -> Iterator[tuple[RunIndex, T]]:
     """Give the index of a home, brought up to date. Where the disk is full the index is made in
     memory, so that runs can still be looked at."""
     with contextlib.ExitStack() as stack:
@@ -75,13 +75,13 @@ def _fill(home: Home, fill: Callable[[Index], T]) -> Iterator[tuple[Index, T]]:
         except Exception as error:
             if not is_out_of_space(error):
                 raise
-            index = stack.enter_context(Index(None))
+            index = stack.enter_context(RunIndex(None))
             filled = fill(index)
         yield index, filled
 
 
 @contextlib.contextmanager
-def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
+def indexed(directory: Path) -> Iterator[tuple[RunIndex, RunRow]]:
     """Give an index that has this run. A run that lies elsewhere leaves no trace in the user's own
     index."""
     home = Home.find()
@@ -94,14 +94,14 @@ def indexed(directory: Path) -> Iterator[tuple[Index, RunRow]]:
         return
     with (
         tempfile.TemporaryDirectory(prefix="paddock-") as scratch,
-        Index(Path(scratch) / "index.sqlite") as index,
+        RunIndex(Path(scratch) / "index.sqlite") as index,
     ):
         index.update(place)
         yield index, index.run(run)
 
 
 def newest_first(
-    index: Index, *, agent: str | None = None, project: str | None = None, since_us: int = 0
+    index: RunIndex, *, agent: str | None = None, project: str | None = None, since_us: int = 0
 ) -> Iterator[RunRow]:
     """Yield the runs back to that time, however many, or those of an agent or a project."""
     offset = 0
@@ -126,7 +126,7 @@ def replayed_in(directory: Path) -> str | None:
     opened = RunLog(directory).opened
     if opened.kind != REPLAY or opened.lineage is None:
         return None
-    return plain(opened.lineage.run, 60)
+    return printable(opened.lineage.run, 60)
 
 
 def _names(home: Home) -> list[str]:
@@ -163,14 +163,14 @@ def _last(home: Home, *, is_quiet: bool) -> Path:
         _, elsewhere = _newest(index, None)
     if elsewhere is None:
         raise NotFound("there is no run yet", hint="a run begins when a sandbox does something")
-    where = plain(elsewhere.project or "an unknown directory", 400)
+    where = printable(elsewhere.project or "an unknown directory", 400)
     raise NotFound(
-        f"no run belongs to {plain(project or 'this directory', 400)}",
+        f"no run belongs to {printable(project or 'this directory', 400)}",
         hint=f"the newest one elsewhere is {elsewhere.run}, of {where}: name it by its id",
     )
 
 
-def _newest(index: Index, project: str | None) -> tuple[int, RunRow | None]:
+def _newest(index: RunIndex, project: str | None) -> tuple[int, RunRow | None]:
     """Return the newest run that `last` can be, and how many are newer that one could think of.
     Without a project, of all directories."""
     newer = 0

@@ -12,7 +12,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_written_duration
 
 if TYPE_CHECKING:
-    from paddock.doors.terms import CreateWords
+    from paddock.doors.terms import CreateOptions
 
 _PLAIN_LIMITS = ("pids", "files")
 
@@ -61,7 +61,7 @@ def _add_network_options(parser: CommandParser) -> None:
     )
 
 
-def spec_from(options: argparse.Namespace) -> CreateWords:
+def spec_from(options: argparse.Namespace) -> CreateOptions:
     """Return what Sandbox.create takes; what the command line leaves out is left to the file."""
     mounts = [_mount(text) for text in options.mount]
     mounts += [_volume(text) for text in options.volume]
@@ -74,7 +74,7 @@ def spec_from(options: argparse.Namespace) -> CreateWords:
     }
     present = {name: value for name, value in values.items() if value}
     timeout = parse_written_duration(options.timeout, "timeout")
-    return cast("CreateWords", {**present, **_network(options), "timeout": timeout})
+    return cast("CreateOptions", {**present, **_network(options), "timeout": timeout})
 
 
 def command_from(options: argparse.Namespace) -> list[str]:
@@ -85,7 +85,7 @@ def command_from(options: argparse.Namespace) -> list[str]:
 
 def login_from(options: argparse.Namespace) -> str:
     """Return who answers or acts: `--by`, or the login name."""
-    from paddock.gate.asking import login_name
+    from paddock.gate.approvals.request import login_name
 
     return options.by or login_name()
 
@@ -134,7 +134,7 @@ def _network(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_destination(text: str) -> str:
-    from paddock.policy.network_words import parse_destination
+    from paddock.policy.network import parse_destination
 
     try:
         parse_destination(text)
@@ -152,7 +152,7 @@ def _secrets(texts: list[str]) -> dict[str, Any]:
 
 def _secret(text: str) -> tuple[str, dict[str, Any]]:
     """Parse `NAME=FROM@HOST`. No message has any part of the text: it may hold the value itself."""
-    from paddock.policy.secret_words import secrets_of
+    from paddock.policy.secrets import secrets_of
 
     name, _, rest = text.partition("=")
     source, at, hosts = rest.rpartition("@")

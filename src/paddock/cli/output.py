@@ -22,7 +22,7 @@ from paddock.model.errors import (
     OutOfSpace,
     PaddockError,
 )
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.space import is_out_of_space
 
 _MAX_NAME = 40
@@ -192,7 +192,7 @@ def pick(value: object, *names: str) -> dict[str, Any]:
 def counts(numbers: Mapping[str, int], order: Iterable[str] = ()) -> str:
     """Return `done 12, refused 3`: those that there are, in this order, then the others. A journal
     may name them as it likes."""
-    shown = {plain(name, _MAX_NAME): number for name, number in numbers.items()}
+    shown = {printable(name, _MAX_NAME): number for name, number in numbers.items()}
     names = [*order, *sorted(set(shown) - set(order))]
     return ", ".join(f"{name} {shown[name]}" for name in names if shown.get(name))
 

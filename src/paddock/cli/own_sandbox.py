@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Unpack
 
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.making import create_box
-from paddock.doors.machine.passage import Opening
 from paddock.doors.machine.sandbox import Sandbox
-from paddock.doors.terms import CreateWords, PolicyWord, terms_of
+from paddock.doors.machine.sandbox_gate import Opening
+from paddock.doors.machine.sandboxes import create_box
+from paddock.doors.terms import CreateOptions, PolicyLike, terms_of
 
 
-def create_sandbox(kind: str, policy: PolicyWord = None, **words: Unpack[CreateWords]) -> Sandbox:
+def create_sandbox(kind: str, policy: PolicyLike = None, **words: Unpack[CreateOptions]) -> Sandbox:
     """Make what `Sandbox.create` makes, with a journal that says which command it was."""
     decided, spec = terms_of(policy, words)
     engine = Engine.current()

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from paddock.cli.output import confirm
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.cli.parser import CommandParser
-    from paddock.doors.trust import Request, Trust
+    from paddock.doors.trust import Trust, TrustRequest
     from paddock.policy.decide import Policy
 
 # All of it: what is cut off could be what matters.
@@ -41,11 +41,11 @@ def trusted_policy(file: str | None, options: argparse.Namespace) -> Policy | No
     return None if file is None else policy_of(file, trust_from(options))
 
 
-def ask(path: str, requests: Sequence[Request]) -> bool:
+def ask(path: str, requests: Sequence[TrustRequest]) -> bool:
     """Show what a file asks for, and return what the person says."""
 
-    lines = [f"{plain(path, 4096)} asks for this on your machine:"]
-    lines += [f"  - {plain(request.text, _MAX_SHOWN)}" for request in requests]
+    lines = [f"{printable(path, 4096)} asks for this on your machine:"]
+    lines += [f"  - {printable(request.text, _MAX_SHOWN)}" for request in requests]
     print("\n".join(lines), file=sys.stderr)
     question = "do you agree? It is asked again when this changes. [y/N] "
     return confirm(question, is_on_stderr=True)

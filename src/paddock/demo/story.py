@@ -64,7 +64,7 @@ class Story:
     def work(self) -> Played:
         """The agent works the queue, under terms that are too loose."""
         from paddock.gate.approvals import Approvals
-        from paddock.gate.opening import gate_store
+        from paddock.gate.run_gate import gate_store
         from paddock.run.order import order_of
         from paddock.run.session import run
         from paddock.state.home import Home

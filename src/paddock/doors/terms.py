@@ -1,4 +1,6 @@
-"""What a caller asks for, as a policy and a spec: a paddock file, words, or both."""
+"""The policy and the spec of a sandbox, from what its caller gives: a paddock file, options, or
+both.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +14,23 @@ from msgspec.structs import replace
 
 from paddock.doors.trust import GIVEN, NO_TRUST, Trust, check_trust
 from paddock.model.errors import InvalidInput
-from paddock.model.spec import Spec, SpecWords
+from paddock.model.spec import Spec, SpecOptions
 from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, load
-from paddock.policy.network import SecretTerms
-from paddock.policy.network_words import network_of
-from paddock.policy.record_words import record_budget_of
-from paddock.policy.rules import as_plain
-from paddock.policy.secret_words import secrets_of
-from paddock.policy.words import raise_first
-from paddock.policy.world_words import world_of, world_problems
-from paddock.state.obeyed import Governing
+from paddock.policy.network import network_of
+from paddock.policy.secrets import SecretTerms, secrets_of
+from paddock.policy.section import raise_first
+from paddock.policy.terms import as_plain, record_budget_of
+from paddock.policy.world import world_mistakes, world_of
+from paddock.state.tool_config import Governing
 
-PolicyWord = str | os.PathLike[str] | Policy | None
+PolicyLike = str | os.PathLike[str] | Policy | None
 MAX_FILE_BYTES = 4 << 20
 _OUTSIDE = ("network", "secrets", "world", "faults")
 _usual = cache(default_policy)
 
 
-class CreateWords(SpecWords, total=False):
+class CreateOptions(SpecOptions, total=False):
     """What `Sandbox.create` takes besides a policy."""
 
     network: Mapping[str, Any] | None  # as in a paddock file: allow, tls, hosts, private, mode
@@ -41,40 +41,40 @@ class CreateWords(SpecWords, total=False):
     trust: bool  # of a paddock file: agree, for this time, to all that it asks of the host
 
 
-def terms_of(policy: PolicyWord, words: Mapping[str, Any]) -> tuple[Policy, Spec]:
-    """The policy, and the spec that its file and the caller's words give together. A word that is
-    None was not said."""
-    words = {name: value for name, value in words.items() if value is not None}
-    record = words.pop("record", None)
-    trust = GIVEN if words.pop("trust", False) else NO_TRUST
+def terms_of(policy: PolicyLike, options: Mapping[str, Any]) -> tuple[Policy, Spec]:
+    """Return the policy, and the spec that its file and the caller's options give together. An
+    option that is None was not given."""
+    options = {name: value for name, value in options.items() if value is not None}
+    record = options.pop("record", None)
+    trust = GIVEN if options.pop("trust", False) else NO_TRUST
     if isinstance(policy, str | os.PathLike):
         policy = policy_of(policy, trust)
-    said_outside = {word: words.pop(word, None) for word in _OUTSIDE}
-    said_nothing = record is None and all(one is None for one in said_outside.values())
-    if policy is None and said_nothing:
-        return _usual(), Spec.parse(**words)
-    decided = _with_words(policy, **said_outside)
+    outside = {name: options.pop(name, None) for name in _OUTSIDE}
+    is_usual = record is None and all(value is None for value in outside.values())
+    if policy is None and is_usual:
+        return _usual(), Spec.parse(**options)
+    decided = _with_options(policy, **outside)
     if record is not None:
         decided = decided.with_record_budget(record_budget_of(record))
-    raise_first(world_problems(decided.network, decided.world))
-    said = {k: v for k, v in decided.sandbox.words.items() if k != "isolation"}
-    limits = {**(said.get("limits") or {}), **(words.get("limits") or {})}
-    together = {**said, **words, **({"limits": limits} if limits else {})}
+    raise_first(world_mistakes(decided.network, decided.world))
+    from_file = {k: v for k, v in decided.sandbox.options.items() if k != "isolation"}
+    limits = {**(from_file.get("limits") or {}), **(options.get("limits") or {})}
+    together = {**from_file, **options, **({"limits": limits} if limits else {})}
     return decided, Spec.parse(**together)
 
 
-def _with_words(
-    policy: PolicyWord,
+def _with_options(
+    policy: PolicyLike,
     network: Mapping[str, Any] | None,
     secrets: Mapping[str, Mapping[str, Any]] | None,
     world: Mapping[str, Any] | None,
     faults: str | Sequence[Any] | None,
 ) -> Policy:
-    """The words take the place of what the file says about the same."""
+    """Return the policy with the options in the place of what its file says about the same."""
     if faults is not None:
-        from paddock.policy.convert import faults_of  # loads what reads files
+        from paddock.policy.faults import faults_of  # loads what reads files
 
-        decided = _with_words(policy, network, secrets, world, None)
+        decided = _with_options(policy, network, secrets, world, None)
         return decided.with_faults(faults_of(faults, decided.tools))
     stood_in = None if world is None else world_of(world)
     reach = None if network is None else network_of(network)
@@ -93,13 +93,13 @@ def _with_words(
 
 
 def _callers_own(secrets: Mapping[str, SecretTerms]) -> dict[str, SecretTerms]:
-    """Commands that the caller names run where the caller is, not where a paddock file lies."""
-    return {name: replace(one, base=os.getcwd()) for name, one in secrets.items()}
+    """Return secrets whose commands run where the caller is, not where a paddock file lies."""
+    return {name: replace(terms, base=os.getcwd()) for name, terms in secrets.items()}
 
 
-def policy_of(policy: PolicyWord, trust: Trust = NO_TRUST) -> Policy:
-    """A policy as it is, or that of a file; without either, the usual one. Raises NotTrusted for a
-    file that asks something of the host which nobody agreed to."""
+def policy_of(policy: PolicyLike, trust: Trust = NO_TRUST) -> Policy:
+    """Return a policy as it is, or that of a file; without either, the default one. Raises
+    NotTrusted for a file that asks something of the host which nobody agreed to."""
     if policy is None or isinstance(policy, Policy):
         return policy or _usual()
     if not isinstance(policy, str | os.PathLike):
@@ -107,13 +107,13 @@ def policy_of(policy: PolicyWord, trust: Trust = NO_TRUST) -> Policy:
             f"policy: a {type(policy).__name__} is no paddock file",
             hint="give the path of one, or a Policy: paddock.policy.file.load(text)",
         )
-    found = load_file(policy)
-    check_trust(found, trust)
-    return found
+    loaded = load_file(policy)
+    check_trust(loaded, trust)
+    return loaded
 
 
 def load_file(path: str | os.PathLike[str]) -> Policy:
-    """The policy of a paddock file, for those who only read it: whoever acts on it needs
+    """Return the policy of a paddock file, for those who only read it: whoever acts on it needs
     `policy_of`. Raises InvalidInput with all that is wrong with it."""
     file = Path(path).absolute()
     return load(read_file(path), file.name, str(file.parent), str(file))
@@ -132,7 +132,7 @@ _FILE_HINTS = {
 
 
 def read_file(path: str | os.PathLike[str]) -> str:
-    """The text of a paddock file."""
+    """Return the text of a paddock file."""
     try:
         with open(path, "rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)
@@ -143,7 +143,7 @@ def read_file(path: str | os.PathLike[str]) -> str:
 
 
 def as_text(raw: bytes, name: str) -> str:
-    """What was read, with one byte more than a file may have when it is too long."""
+    """Decode what was read, which has one byte more than a file may have when it is too long."""
     if len(raw) > MAX_FILE_BYTES:
         raise InvalidInput(f"the paddock file {name} is larger than 4 MiB")
     try:

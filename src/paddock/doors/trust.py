@@ -23,14 +23,15 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import NotTrusted
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.spec import MountMode
 from paddock.policy.decide import Policy
-from paddock.policy.network import SecretTerms, Source, plain_network, plain_secret
-from paddock.policy.rules import Terms
+from paddock.policy.network import plain_network
+from paddock.policy.secrets import SecretSource, SecretTerms, plain_secret
+from paddock.policy.terms import Terms
 from paddock.policy.world import plain_world
 from paddock.state.home import Home
-from paddock.state.obeyed import (
+from paddock.state.tool_config import (
     MAX_FILES_IN_DIRECTORY,
     Governing,
     existing_directories,
@@ -46,19 +47,19 @@ _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib32/", "/lib64/", "/libx32/"
 _SHOWN, _MAX_SHOWN = 8, 1000  # whoever is asked sees all of it
 
 
-class Request(msgspec.Struct, frozen=True):
+class TrustRequest(msgspec.Struct, frozen=True):
     """One thing that a paddock file asks of the host, in words and as what is hashed."""
 
     text: str
     content: Any
 
 
-Ask = Callable[[str, Sequence[Request]], bool]
+Ask = Callable[[str, Sequence[TrustRequest]], bool]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """How a caller decides about files that nobody has agreed to yet: `is_given` for this time, or
-    by asking a person, whose yes is kept. Without either they are refused."""
+    """A caller's way to decide about files that nobody has agreed to yet: `is_given` for this
+    time, or by asking a person, whose yes is kept. Without either they are refused."""
 
     is_given: bool = False
     ask: Ask | None = None
@@ -78,7 +79,7 @@ def check_trust(policy: Policy, trust: Trust = NO_TRUST, *, file: str | None = N
 
 
 def check_requests(
-    path: str, requests: Sequence[Request], trust: Trust, *, base: str | None = None
+    path: str, requests: Sequence[TrustRequest], trust: Trust, *, base: str | None = None
 ) -> None:
     """Return if the user agreed that a file may have all of the requests; raise NotTrusted if
     not. Paths in the file start from `base`, or from its own directory."""
@@ -89,12 +90,15 @@ def check_requests(
     if store.has(os.path.realpath(path), digest):
         return
     if trust.ask is None or not trust.ask(path, requests):
-        shown = [f"  - {plain(one.text, _MAX_SHOWN)}" for one in requests[:_SHOWN]]
+        shown = [f"  - {printable(one.text, _MAX_SHOWN)}" for one in requests[:_SHOWN]]
         if len(requests) > _SHOWN:
             shown.append(f"  - and {len(requests) - _SHOWN} more")
         raise NotTrusted(
-            "\n".join([f"nobody has agreed to what {plain(path)} asks of this machine:", *shown]),
-            hint=f"read it, then: paddock trust {plain(shlex.quote(path))} (or --trust this time)",
+            "\n".join(
+                [f"nobody has agreed to what {printable(path)} asks of this machine:", *shown]
+            ),
+            hint=f"read it, then: paddock trust {printable(shlex.quote(path))}"
+            " (or --trust this time)",
         )
     store.add(os.path.realpath(path), digest, [one.text for one in requests])
 
@@ -109,7 +113,7 @@ def remember(policy: Policy) -> None:
         TrustedFiles(Home.find()).add(os.path.realpath(path), digest, texts)
 
 
-def digest_of(requests: Sequence[Request], base: str) -> str:
+def digest_of(requests: Sequence[TrustRequest], base: str) -> str:
     """Return the SHA-256 of the requests, whatever their order, of a file whose paths start from
     the directory `base`."""
     plain = sorted(json.dumps([one.text, one.content], sort_keys=True) for one in requests)
@@ -117,22 +121,24 @@ def digest_of(requests: Sequence[Request], base: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def requests_of(policy: Policy) -> tuple[Request, ...]:
+def requests_of(policy: Policy) -> tuple[TrustRequest, ...]:
     """Return what the policy asks of the host."""
     terms = policy.terms
     project = os.path.realpath(terms.base or os.getcwd())
     return (*_secrets(terms, project), *_mounts(terms, project), *_stand_ins(terms, project))
 
 
-def shown_outside(paths: Iterable[str | os.PathLike[str]], *projects: str) -> tuple[Request, ...]:
+def shown_outside(
+    paths: Iterable[str | os.PathLike[str]], *projects: str
+) -> tuple[TrustRequest, ...]:
     """Return a request for each path that the agent is shown from outside of all the projects."""
     real = [os.path.realpath(project) for project in projects]
     found = sorted({os.path.realpath(path) for path in paths})
     outside = [path for path in found if not any(_is_within(path, place) for place in real)]
-    return tuple(Request(f"show the agent {path}", []) for path in outside)
+    return tuple(TrustRequest(f"show the agent {path}", []) for path in outside)
 
 
-def _secrets(terms: Terms, project: str) -> Iterator[Request]:
+def _secrets(terms: Terms, project: str) -> Iterator[TrustRequest]:
     # Where names lead, and who may vouch for them, is a part of where a secret goes.
     network = plain_network(terms.network) if terms.network is not None else {}
     ca = terms.network.ca if terms.network is not None else None
@@ -142,26 +148,26 @@ def _secrets(terms: Terms, project: str) -> Iterator[Request]:
         if text is not None:
             to = ", ".join(str(host) for host in one.to)
             content = [plain_secret(one), where, *_scripts(one, project)]
-            yield Request(f"{text}, for secret {one.name}, sent to {to}", content)
+            yield TrustRequest(f"{text}, for secret {one.name}, sent to {to}", content)
 
 
 def _secret_text(one: SecretTerms, project: str) -> str | None:
     match one.scheme:
-        case Source.COMMAND:
+        case SecretSource.COMMAND:
             return f"run on this machine: {shlex.join(one.command)}"
-        case Source.FILE:
+        case SecretSource.FILE:
             place = os.path.join(project, os.path.expanduser(one.place))
             return f"read the file {os.path.realpath(place)}"
-        case Source.KEYRING:
+        case SecretSource.KEYRING:
             return f"ask the keyring for {one.place}"
-        case Source.ENV:
+        case SecretSource.ENV:
             return None  # named variables of the environment, as docs/paddock-file.md says
 
 
 def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
     """Return where each path that a command names in the project, or in the repository around it,
     leads to, with a hash of what is there: another content is another program."""
-    if one.scheme is not Source.COMMAND:
+    if one.scheme is not SecretSource.COMMAND:
         return
     places = _around(project)
     named = Governing(None, project, {"secrets": {one.name: {"command": list(one.command)}}})
@@ -178,8 +184,8 @@ def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
         below = files_below(directory)
         if below is None:
             raise NotTrusted(
-                f"the command of secret {one.name} names the directory {plain(directory)}, which "
-                f"has more than {MAX_FILES_IN_DIRECTORY} files: too many to agree to",
+                f"the command of secret {one.name} names the directory {printable(directory)}, "
+                f"which has more than {MAX_FILES_IN_DIRECTORY} files: too many to agree to",
                 hint="name the program itself, or agree for this time with --trust",
             )
         files.update(below)
@@ -194,7 +200,7 @@ def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
 
 
 def _around(project: str) -> list[str]:
-    """The directory of a paddock file, and the repositories around it."""
+    """Return the directory of a paddock file, and the repositories around it."""
     places, place = [project], project
     while place != "/":
         if os.path.lexists(os.path.join(place, ".git")):
@@ -203,35 +209,36 @@ def _around(project: str) -> list[str]:
     return places
 
 
-def _mounts(terms: Terms, project: str) -> Iterator[Request]:
+def _mounts(terms: Terms, project: str) -> Iterator[TrustRequest]:
     for mount in terms.sandbox.spec.mounts:
         writes = mount.mode is MountMode.WRITE
         content = [mount.target, mount.mode.value, list(mount.hidden)]
         if mount.volume is not None:
             verb = "write to" if writes else "read"
-            yield Request(f"let the agent {verb} the volume {mount.volume}", content)
+            yield TrustRequest(f"let the agent {verb} the volume {mount.volume}", content)
             continue
         source = os.path.realpath(os.path.expanduser(mount.source or "."))
         if writes:
-            yield Request(f"let the agent write to {source}", content)
+            yield TrustRequest(f"let the agent write to {source}", content)
         elif not _is_within(source, project):
-            yield Request(f"show the agent {source}", content)
+            yield TrustRequest(f"show the agent {source}", content)
     template = terms.sandbox.spec.template
     if template.startswith("dir:"):
         source = os.path.realpath(template[4:])
         if not _is_within(source, project):
-            yield Request(f"use {source} as the root of the sandbox", [])
+            yield TrustRequest(f"use {source} as the root of the sandbox", [])
 
 
-def _stand_ins(terms: Terms, project: str) -> Iterator[Request]:
-    """Files outside of the project that stand-ins read, and agents through them."""
+def _stand_ins(terms: Terms, project: str) -> Iterator[TrustRequest]:
+    """Yield requests for files outside of the project that stand-ins read, and agents through
+    them."""
     if terms.world is None:
         return
     named = Governing(terms.file, project, {"world": plain_world(terms.world)})
     found = {os.path.realpath(path) for path in existing_paths(named, project)}
     for path in sorted(found):
         if not _is_within(path, project) and not path.startswith(_SYSTEM):
-            yield Request(f"show a stand-in {path}", [])
+            yield TrustRequest(f"show a stand-in {path}", [])
 
 
 def _is_within(path: str, place: str) -> bool:

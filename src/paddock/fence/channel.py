@@ -24,27 +24,27 @@ _LARGE_BYTES = 64 << 10  # such a payload is received in place, without a copy
 _JOINED_BYTES = 4096  # below this one copy is cheaper than a second system call
 
 
-class Data(msgspec.Struct, frozen=True):
+class StreamData(msgspec.Struct, frozen=True):
     """Bytes on one port of a stream: 1 is stdout or file content, 2 is stderr."""
 
     port: int
     content: bytes | bytearray
 
 
-class Event(msgspec.Struct, frozen=True):
+class StreamEvent(msgspec.Struct, frozen=True):
     """Something happened on a stream; `size` is what it weighed on the wire."""
 
     value: dict[str, Any]
     size: int = 0
 
 
-class End(msgspec.Struct, frozen=True):
+class StreamEnd(msgspec.Struct, frozen=True):
     """The stream is over."""
 
     value: dict[str, Any]
 
 
-Item = Data | Event | End
+Item = StreamData | StreamEvent | StreamEnd
 
 
 class Channel(asyncio.BufferedProtocol):
@@ -53,7 +53,7 @@ class Channel(asyncio.BufferedProtocol):
     def __init__(self, machine_id: str) -> None:
         self._machine_id = machine_id
         self._on_lost: Callable[[str], None] | None = None
-        self._decoder = wire.Decoder()  # type: ignore[no-untyped-call]
+        self._decoder = wire.FrameDecoder()  # type: ignore[no-untyped-call]
         self._streams: dict[int, Any] = {}
         self._next = 1
         self._transport: asyncio.Transport | None = None
@@ -84,17 +84,17 @@ class Channel(asyncio.BufferedProtocol):
             callback(self._lost)
 
     def close_in_child(self) -> None:
-        """In a forked child: lets go of the socket, or the guest would never see its host end."""
+        """Close the socket in a forked child, or the guest would never see its host end."""
         if self._sock is not None:
             self._sock.close()
 
-    def open(self, op: str, **arguments: Any) -> Stream:
+    def open(self, op: str, **arguments: Any) -> GuestStream:
         """Begins an operation in the guest."""
         if self._lost is not None:
             raise SandboxDied(self._machine_id, self._lost)
         payload = _packed({"op": op, **arguments})
         number, self._next = self._next, self._next + 1
-        stream = self._streams[number] = Stream(self, number)
+        stream = self._streams[number] = GuestStream(self, number)
         self.send(wire.OPEN, number, payload)
         return stream
 
@@ -107,12 +107,12 @@ class Channel(asyncio.BufferedProtocol):
         return number
 
     async def ask(self, op: str, **arguments: Any) -> dict[str, Any]:
-        """An operation with nothing but an ending."""
+        """Run an operation that has nothing but an ending, and return that."""
         with self.open(op, **arguments) as stream:
             return await stream.end()
 
     async def ask_at_once(self, op: str) -> dict[str, Any]:
-        """The same, also while others are held back."""
+        """Do what `ask` does, also while other requests are held back."""
         number = self._next
         self._unheld.add(number)
         try:
@@ -231,7 +231,7 @@ class Channel(asyncio.BufferedProtocol):
             self._can_write.set()
 
 
-class Stream:
+class GuestStream:
     """One operation under way. Use it as a context: leaving it makes the guest forget it."""
 
     def __init__(self, channel: Channel, number: int) -> None:
@@ -248,7 +248,7 @@ class Stream:
         self._event_bytes = 0
         self.is_ended = False
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> GuestStream:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -263,41 +263,42 @@ class Stream:
         self.fail(SandboxDied("?", "the stream was closed"))
 
     async def next(self) -> Item:
-        """The next item; credit goes back as data is taken. Raises SandboxDied when it died."""
+        """Return the next item; credit goes back as data is taken. Raises SandboxDied when it
+        died."""
         while not self._items:
             if self._error is not None:
                 raise self._error
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         item = self._items.popleft()
-        if isinstance(item, Data):
+        if isinstance(item, StreamData):
             self._give_credit(len(item.content))
-        elif isinstance(item, Event):
+        elif isinstance(item, StreamEvent):
             self._event_bytes -= item.size
             self._give_credit(item.size)
         return item
 
     async def end(self) -> dict[str, Any]:
-        """Waits for the ending, dropping what comes before."""
+        """Wait for the ending, dropping what comes before."""
         while True:
             item = await self.next()
-            if isinstance(item, End):
+            if isinstance(item, StreamEnd):
                 return item.value
 
     async def event(self) -> dict[str, Any]:
-        """The next event or the ending, whichever comes first, as a map."""
+        """Return the next event or the ending, whichever comes first, as a map."""
         while True:
             item = await self.next()
-            if not isinstance(item, Data):
+            if not isinstance(item, StreamData):
                 return item.value
 
     def call(self, op: str, **arguments: Any) -> None:
-        """A request within the stream."""
+        """Send a request within the stream."""
         self._channel.check_alive()
         self._channel.send(wire.CALL, self._number, _packed({"op": op, **arguments}))
 
     async def send(self, content: bytes | memoryview, port: int = 0) -> None:
-        """Sends bytes as credit allows; returns when the last of them is on its way."""
+        """Send bytes as credit allows; return when the last of them is on its way."""
         async with self._sending:  # two senders take turns, and both hear of an end
             await self._send(memoryview(content).cast("B"), port)
 
@@ -324,13 +325,13 @@ class Stream:
             self._receive_credit -= len(payload)
             if self._receive_credit < 0:
                 raise wire.WireError("data beyond credit")
-            self._put(Data(port, payload))
+            self._put(StreamData(port, payload))
         elif kind == wire.EVENT:
             self._event_bytes += len(payload)
             self._receive_credit -= len(payload)
             if self._event_bytes > MAX_QUEUED_EVENT_BYTES:
                 raise wire.WireError("too many events")
-            self._put(Event(_unpacked(payload), len(payload)))
+            self._put(StreamEvent(_unpacked(payload), len(payload)))
         elif kind == wire.CREDIT and len(payload) == 4:
             self._send_credit += wire.U32.unpack(payload)[0]
             self._wake_sender()
@@ -341,7 +342,7 @@ class Stream:
             if isinstance(error, dict) and error.get("conflict"):
                 self.fail(Conflict(str(error.get("message"))))  # refused by the owner, not by us
                 return
-            self._put(End(ending))
+            self._put(StreamEnd(ending))
             self._wake_sender()
 
     def fail(self, error: Exception) -> None:

@@ -132,9 +132,9 @@ def _words(
 
 
 def _file_offset(address: int, segments: list[_Segment]) -> int:
-    for one in segments:
-        if one.kind == _LOAD and one.address <= address < one.address + one.size:
-            return address - one.address + one.offset
+    for segment in segments:
+        if segment.kind == _LOAD and segment.address <= address < segment.address + segment.size:
+            return address - segment.address + segment.offset
     raise ValueError("the strings are in no segment")
 
 

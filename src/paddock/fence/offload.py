@@ -68,7 +68,7 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 async def offload(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Runs `function` on a thread and waits for it without blocking the loop."""
+    """Run `function` on a thread and wait for it without blocking the loop."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     _workers.submit((loop, future, lambda: function(*args, **kwargs)))
@@ -76,8 +76,8 @@ async def offload(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
 
 
 async def offload_to_the_end(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """As `offload`, for short work that has to be known to be done: whoever cancels the caller
-    meanwhile comes too late, and the caller goes on."""
+    """Do what `offload` does, for short work that has to be known to be done: whoever cancels
+    the caller meanwhile comes too late, and the caller goes on."""
     work = asyncio.ensure_future(offload(function, *args, **kwargs))
     while True:
         try:

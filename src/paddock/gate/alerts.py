@@ -1,4 +1,4 @@
-"""What somebody should look at: an attempt that a fence or a rule stopped. Raised, kept, told.
+"""Alerts: attempts that a fence or a rule stopped, and that somebody should look at.
 
 An alert is written to the journal when it is raised. The same one again within a while is counted
 with the next, so that an agent in a loop cannot bury the others.
@@ -31,7 +31,7 @@ class RaisedAlert(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Which alert it is, e.g. egress.denied or secret.misplaced."""
+        """Return the name of the alert, e.g. egress.denied or secret.misplaced."""
         return self.event.alert
 
     @property
@@ -40,7 +40,7 @@ class RaisedAlert(msgspec.Struct, frozen=True):
 
     @property
     def times(self) -> int:
-        """How often it was raised since it was last told."""
+        """Return how often it was raised since it was last reported."""
         return self.event.times
 
 
@@ -64,7 +64,7 @@ class Alerts:
         return sorted((alert for kept in self._kept.values() for alert in kept), key=_moment)
 
     def raised(self, name: str, about: Mapping[str, Any], step: int | None = None) -> None:
-        """Writes it down and tells the listeners. Raises JournalBroken."""
+        """Record the alert and call the listeners. Raises JournalBroken."""
         times = self._count((name, repr(sorted(about.items()))))
         if not times:
             return

@@ -10,7 +10,7 @@ from paddock.model.action import Action, Decision, Receipt
 
 
 class Crossing(NamedTuple):
-    """What is known of it so far."""
+    """Everything that is known of an action on its way through the gate."""
 
     step: int
     action: Action

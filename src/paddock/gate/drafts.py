@@ -1,18 +1,27 @@
-"""Writes that were not carried out: kept to be looked at, discarded, or sent through the gate."""
+"""Drafts: writes that were not carried out, and wait to be looked at, discarded or sent. A draft is
+sent by letting it cross the gate once more, and only once."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
+from paddock.gate.approvals.call_pattern import holds_secret
+from paddock.gate.executors import Done, Live, Rebuild
 from paddock.gate.store import GateStore, check_fits
 from paddock.journal.budget import RecordBudget
-from paddock.model.action import Action, Effect, Kind
-from paddock.model.errors import Conflict, IntegrityError, NotFound
+from paddock.journal.errors import JournalBroken
+from paddock.model.action import Action, Effect, Kind, Outcome, Receipt, Verdict
+from paddock.model.errors import Conflict, IntegrityError, InvalidInput, NotFound
+from paddock.policy.decide import Policy
+
+if TYPE_CHECKING:
+    from paddock.gate.gate import Gate
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -39,7 +48,7 @@ class Drafts:
         self._budget = budget
 
     def add(self, run: str, agent: str, step: int, action: Action, preview: Any) -> str:
-        """Keeps the write; its id tells the run and the step. Raises BudgetUsedUp."""
+        """Store the write; its id names the run and the step. Raises BudgetUsedUp."""
         draft_id = f"{run}-{step}"
         content = json.dumps({"action": action_as_json(action), "preview": preview}, default=repr)
         check_fits(self._budget, content, "the write was not kept as a draft")
@@ -52,7 +61,7 @@ class Drafts:
         return draft_id
 
     def all(self, *, run: str | None = None, state: str | None = "draft") -> list[Draft]:
-        """Oldest first."""
+        """Return all of them, oldest first."""
         rows = self._store.select("drafts", "made_at, id", run=run, state=state)
         return [_draft(row) for row in rows]
 
@@ -72,7 +81,7 @@ class Drafts:
         was: str = "draft",
         sent_step: int | None = None,
     ) -> None:
-        """From one state to another; whoever comes second is told."""
+        """Change a draft from one state to another. Raises Conflict for the second who tries."""
         with self._store.writing() as connection:
             changed = connection.execute(
                 "UPDATE drafts SET state = ?, changed_at = ?, changed_by = ?,"
@@ -88,7 +97,7 @@ class Drafts:
 
 
 def action_as_json(action: Action) -> dict[str, Any]:
-    """All of an action, to make it again."""
+    """Return all of an action, to make it again."""
     return {
         "kind": str(action.kind),
         "name": action.name,
@@ -134,3 +143,77 @@ def _read(row: Any) -> Draft:
         changed_by=row["changed_by"],
         sent_step=row["sent_step"],
     )
+
+
+class Uncertain(Exception):
+    """A write set out and nobody knows whether it arrived. To send it again might do it twice."""
+
+
+async def send(
+    drafts: Drafts,
+    draft_id: str,
+    gate: Gate,
+    live: Live,
+    by: str,
+    *,
+    action: Action | None = None,
+    rebuild: Rebuild | None = None,
+) -> Receipt:
+    """Carry out a draft under the policy of `gate`: the stored action, or the one that its door
+    made of it. Of two who send it one wins, the other gets Conflict. What was refused or
+    failed is a draft again; what was interrupted while it ran, or is uncertain, may have happened,
+    so that it stays `sending`."""
+    draft = drafts.get(draft_id)
+    wanted = draft.action if action is None else action
+    check_sendable(draft, gate.policy, wanted)
+    has_begun = False
+
+    async def watched(action: Action) -> Done:
+        nonlocal has_begun
+        has_begun = True
+        return await live(action)
+
+    async def predicted(action: Action) -> Any:
+        return draft.preview if action.arguments == draft.action.arguments else None
+
+    drafts.change(draft_id, "sending", by)
+    try:
+        receipt = await gate.cross(_signed(draft, wanted, by), watched, predicted, rebuild)
+    except BaseException:
+        if not has_begun:
+            drafts.change(draft_id, "draft", by, was="sending")
+        raise
+    if receipt.outcome is Outcome.DONE:
+        drafts.change(draft_id, "sent", by, was="sending", sent_step=receipt.step)
+    elif not (has_begun and isinstance(receipt.exception, JournalBroken | Uncertain)):
+        drafts.change(draft_id, "draft", by, was="sending")
+    return receipt
+
+
+def check_sendable(draft: Draft, policy: Policy, action: Action | None = None) -> None:
+    """Raise Conflict for what is not a draft any more, InvalidInput for what cannot be sent."""
+    check_waiting(draft)
+    decision = policy.decide(draft.action if action is None else action)
+    then = decision.once_approved if decision.verdict is Verdict.ASK else decision.verdict
+    if then is Verdict.SIMULATE and decision.is_draft:
+        raise InvalidInput(
+            f"in the stage {policy.stage} it would only become a draft again",
+            hint="send it under another stage: --stage approve",
+        )
+
+
+def check_waiting(draft: Draft) -> None:
+    """Raise Conflict or InvalidInput unless it is a draft, and whole, whatever the policy says."""
+    if draft.state != "draft":
+        who = f" by {draft.changed_by}" if draft.changed_by else ""
+        raise Conflict(f"draft {draft.draft_id} is {draft.state}{who} already")
+    if holds_secret(draft.action.arguments):
+        raise InvalidInput(
+            f"draft {draft.draft_id} holds a secret that was masked when it was kept",
+            hint="let the agent make the call again",
+        )
+
+
+def _signed(draft: Draft, action: Action, by: str) -> Action:
+    context = {**action.context, "draft": draft.draft_id, "sent_by": by}
+    return replace(action, context=context)

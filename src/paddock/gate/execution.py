@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from paddock.gate.crossing import Crossing
-from paddock.gate.executors import Done, StandIn, inject, refusal
-from paddock.journal.errors import BudgetUsedUp, JournalBroken
+from paddock.gate.executors import Done, inject, refusal
+from paddock.journal.errors import BudgetExceeded, JournalBroken
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Verdict
 from paddock.policy.decide import Policy, is_contained
 
 if TYPE_CHECKING:
-    from paddock.gate.faults import FaultPlan, Split
+    from paddock.gate.faults import FaultPhases, FaultPlan
 
 KeepDraft = Callable[[Crossing], Awaitable[tuple[str, Any]]]  # its id, and its preview
 MAX_EARLIER = 200
@@ -27,22 +27,16 @@ Tell = Callable[[str, Exception, int | None], None]
 class Execution:
     """The executors of one run."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        world: StandIn | None,
-        keep_draft: KeepDraft,
-        tell: Tell,
-    ) -> None:
+    def __init__(self, journal: Journal, keep_draft: KeepDraft, tell: Tell) -> None:
         self._journal = journal
-        self._world = world
         self._keep_draft = keep_draft
         self._tell = tell
         self.keeps_answers = False  # of tools that read, for a fault that gives an old one again
         self._earlier: dict[str, Done] = {}
 
     async def carry_out(self, crossing: Crossing, verdict: Verdict) -> Done:
-        """What came of it. Whatever fails on the way is a refusal."""
+        """Carry out a decision and return what came of it. Whatever fails on the way is a
+        refusal."""
         try:
             match verdict:
                 case Verdict.ALLOW:
@@ -55,7 +49,7 @@ class Execution:
                     return refusal(crossing.decision.why)
         except JournalBroken:
             raise
-        except BudgetUsedUp as error:
+        except BudgetExceeded as error:
             return refusal(error.message)
         except Exception as error:
             self._tell("carrying out", error, crossing.step)
@@ -94,19 +88,19 @@ class Execution:
         return Done(value=value, outcome=Outcome.DRAFTED, draft_id=draft_id)
 
     async def _faulted(self, crossing: Crossing) -> Done:
-        """Fails on purpose: in place of the effect, or after it."""
-        decision, words = crossing.decision, crossing.decision.fault or {}
-        if "id" not in words:
-            return await inject(words)  # of a rule
-        from paddock.gate.faults import error_of, lasting, wait_of  # most runs have none
+        """Inject the fault: fail in place of the effect, or after it."""
+        decision, fault = crossing.decision, crossing.decision.fault or {}
+        if "id" not in fault:
+            return await inject(fault)  # of a rule
+        from paddock.gate.faults import error_of, fault_phases, wait_of  # most runs have none
 
-        split, spoil = lasting(words), crossing.handlers.spoil
+        split, spoil = fault_phases(fault), crossing.handlers.spoil
         # A door that speaks to the agent keeps silence itself, and ends it with the agent.
-        wait_s = wait_of({"delay": words.get("delay", 0)} if spoil is not None else split.before)
+        wait_s = wait_of({"delay": fault.get("delay", 0)} if spoil is not None else split.before)
         if wait_s:
             await asyncio.sleep(wait_s)
         if split.is_instead:
-            return Done(outcome=Outcome.FAULTED, error=error_of(words))
+            return Done(outcome=Outcome.FAULTED, error=error_of(fault))
         if spoil is not None:
             spoil({**split.effect, **split.answer})
             return await self.carry_out(crossing, decision.once_approved)
@@ -114,19 +108,16 @@ class Execution:
             return earlier
         if "duplicate" in split.effect:
             await self.carry_out(crossing, decision.once_approved)
-        return _spoiled(await self.carry_out(crossing, decision.once_approved), words, split)
+        return _spoiled(await self.carry_out(crossing, decision.once_approved), fault, split)
 
     async def _stood_in(self, crossing: Crossing) -> Done:
-        done = None
-        if crossing.handlers.simulate is not None:
-            done = await crossing.handlers.simulate(crossing.action)
-        elif self._world is not None:
-            done = await self._world.answer(crossing.action, crossing.decision)
-        return done or refusal(f"Nothing stands in for {crossing.action.name!r}.")
+        if crossing.handlers.simulate is None:
+            return refusal(f"Nothing stands in for {crossing.action.name!r}.")
+        return await crossing.handlers.simulate(crossing.action)
 
 
 def fault_plan(policy: Policy) -> FaultPlan | None:
-    """The faults on purpose of a file; None if it has none."""
+    """Return the faults on purpose of a file; None if it has none."""
     if not policy.faults:
         return None
     from paddock.gate.faults import FaultPlan
@@ -143,16 +134,16 @@ def struck(
     then, step = decision.verdict, action.step or 0
     if then not in (Verdict.ALLOW, Verdict.SIMULATE):
         return decision
-    strikes = [
-        faults.strike(one, step, effect, is_real=then is Verdict.ALLOW and one.kind is Kind.HTTP)
-        for one, effect in (*carriers, (action, decision.effect))
-    ]
-    words = next((one for one in strikes if one is not None), None)
-    if words is None:
+    strikes = []
+    for candidate, effect in (*carriers, (action, decision.effect)):
+        is_real = then is Verdict.ALLOW and candidate.kind is Kind.HTTP
+        strikes.append(faults.strike(candidate, step, effect, is_real=is_real))
+    fault = next((strike for strike in strikes if strike is not None), None)
+    if fault is None:
         return decision
     why = "A fault on purpose."
-    return replace(decision, verdict=Verdict.FAULT, decided_by=str(words["id"]), why=why,
-                   fault=words, once_approved=then)  # fmt: skip
+    return replace(decision, verdict=Verdict.FAULT, decided_by=str(fault["id"]), why=why,
+                   fault=fault, once_approved=then)  # fmt: skip
 
 
 def _asked(crossing: Crossing) -> str:
@@ -160,12 +151,12 @@ def _asked(crossing: Crossing) -> str:
     return json.dumps([action.name, action.arguments], sort_keys=True, default=repr)
 
 
-def _spoiled(done: Done, words: Mapping[str, Any], split: Split) -> Done:
-    """The result of a function behind a fault. What really came of it stays on record."""
+def _spoiled(done: Done, fault: Mapping[str, Any], split: FaultPhases) -> Done:
+    """Return the result of a function behind a fault. The real outcome stays on record."""
     if done.outcome not in (Outcome.DONE, Outcome.SIMULATED):
         return done
     from paddock.gate.faults import error_of, spoiled_value
 
     if "after" in split.answer:
-        return Done(outcome=Outcome.FAILED, error=error_of(words), record=done.recorded)
+        return Done(outcome=Outcome.FAILED, error=error_of(fault), record=done.recorded)
     return replace(done, value=spoiled_value(done.value, split.answer), record=done.recorded)

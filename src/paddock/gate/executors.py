@@ -1,4 +1,4 @@
-"""Who carries out a decision: the real thing, a draft, a fault, a refusal, or a stand-in.
+"""The executors of a decision: the real thing, a draft, a fault, a refusal, or a stand-in.
 
 An executor gives a Done. It never decides, and it never writes to the journal.
 """
@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
 from paddock.gate.recorded_answers import RecordedOutcome
-from paddock.model.action import Action, Decision, Outcome
+from paddock.model.action import Action, Outcome
 from paddock.model.sizes import parse_duration
 
 MAX_DELAY_S = 3600.0
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What came of an action: for the agent, and (where that is not the same) for the journal."""
+    """The result of an action: for the agent, and (where that is not the same) for the journal."""
 
     value: Any = None
     record: Any = None
@@ -41,7 +41,7 @@ Replay = Callable[[Action, RecordedOutcome], Awaitable["Done"]]
 
 
 class Handlers(NamedTuple):
-    """What a door brings along to have one action carried out."""
+    """The functions of a door that carry out one action."""
 
     live: Live  # does the real thing
     preview: Preview | None = None  # tells beforehand what would come of it
@@ -52,14 +52,6 @@ class Handlers(NamedTuple):
     carrier: Action | None = None  # the request that carries it, which faults may strike as well
 
 
-class StandIn(Protocol):
-    """What answers in place of the real system."""
-
-    async def answer(self, action: Action, decision: Decision) -> Done | None:
-        """None when it has no answer for such an action."""
-        ...
-
-
 class Fault(Exception):
     """The error that a fault on purpose gives the agent."""
 
@@ -68,31 +60,31 @@ class Fault(Exception):
         self.status = status
 
 
-class Refused(Exception):
-    """An action did not happen. The message says why, in words meant for the agent."""
+class ActionRefused(Exception):
+    """An action did not happen. The message says why, for the agent to read."""
 
 
 async def inject(fault: Mapping[str, Any] | None) -> Done:
-    """Waits where the fault says so, then fails."""
-    words = dict(fault or {})
-    delay_s = parse_duration(words["delay"], "fault.delay") if words.get("delay") else 0.0
+    """Wait where the fault says so, then fail."""
+    options = dict(fault or {})
+    delay_s = parse_duration(options["delay"], "fault.delay") if options.get("delay") else 0.0
     if delay_s:
         await asyncio.sleep(min(delay_s, MAX_DELAY_S))
-    error = Fault(str(words.get("error") or "The service failed."), words.get("status"))
+    error = Fault(str(options.get("error") or "The service failed."), options.get("status"))
     return Done(outcome=Outcome.FAULTED, error=error)
 
 
 async def never(action: Action) -> Done:
-    """Of an action that is not carried out."""
+    """Refuse: the handler of an action that is never carried out."""
     return refusal("It was refused.")
 
 
 def refusal(why: str) -> Done:
-    return Done(outcome=Outcome.REFUSED, error=Refused(why))
+    return Done(outcome=Outcome.REFUSED, error=ActionRefused(why))
 
 
-def said_by(error: BaseException | str | None) -> str | None:
-    """What an error says; an exception of a tool may fail even at that."""
+def error_text(error: BaseException | str | None) -> str | None:
+    """Return the message of an error; an exception of a tool may fail even at that."""
     if error is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""When a fault of the file strikes, and what its words do before and after the effect.
+"""The schedule of the file's faults, and what their options do before and after the effect.
 
 Chance is a hash, not a stream of random numbers: whether the third GET of a path is struck does not
 depend on what else happened meanwhile. The same seed gives the same faults on the same actions.
@@ -27,7 +27,7 @@ MAX_THINGS = 1 << 16  # an agent can ask for ever new paths; the oldest are forg
 TIMEOUT_S = 30.0  # of `after: timeout` that does not say how long
 _CHANCES = 1 << 64
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
-# What makes two actions of a kind the same thing; arguments that change with every try do not.
+# What makes two actions of a kind the same key; arguments that change with every try do not.
 _TELLING: Mapping[Kind, tuple[str, ...]] = {
     Kind.HTTP: ("host", "port", "method", "path"),
     Kind.CONNECT: ("host", "port"),
@@ -37,8 +37,8 @@ _TELLING: Mapping[Kind, tuple[str, ...]] = {
 }
 
 
-class Split(NamedTuple):
-    """The words of a fault by the time at which they act."""
+class FaultPhases(NamedTuple):
+    """The options of a fault by the time at which they act."""
 
     before: Mapping[str, Any]  # wait, or answer in place of the effect
     effect: Mapping[str, Any]  # duplicate, kill, stale: how the effect is carried out
@@ -46,15 +46,15 @@ class Split(NamedTuple):
 
     @property
     def is_instead(self) -> bool:
-        """Whether there is no effect at all."""
+        """Return whether there is no effect at all."""
         return any(word in self.before for word in INSTEAD)
 
 
 class FaultPlan:
-    """The faults of one run, and how often each was met. May be used from any thread."""
+    """The faults of one run, and how often each matched. May be used from any thread."""
 
     def __init__(self, terms: Iterable[FaultTerms], seed: int = 0) -> None:
-        """Raises InvalidInput when an expression does not compile."""
+        """Compile the terms. Raises InvalidInput when an expression does not compile."""
         self._seed = seed
         self._by_kind: dict[Kind, list[tuple[FaultTerms, CompiledRule]]] = {}
         for fault in terms:
@@ -67,8 +67,8 @@ class FaultPlan:
         self._lock = threading.Lock()
 
     def could_strike(self, action: Action, effect: Effect) -> bool:
-        """Whether any fault is about such an action, whether or not it is its turn now. Nothing
-        is counted."""
+        """Return whether any fault is about such an action, whether or not it is its turn now.
+        Nothing is counted."""
         faults = self._by_kind.get(action.kind, ())
         subject = Subject(action, effect)
         return any(_matches(compiled, subject) for _, compiled in faults)
@@ -81,27 +81,28 @@ class FaultPlan:
         *,
         is_real: bool = False,
     ) -> Mapping[str, Any] | None:
-        """The words of the fault that strikes the action, with its `id`; of several the first of
-        the file. To be called once for each action that is about to be carried out. What `is_real`
-        is never done twice, whatever the file says."""
+        """Return the options of the fault that strikes the action, with its `id`; of several the
+        first of the file. To be called once for each action that is about to be carried out. What
+        `is_real` is never done twice, whatever the file says."""
         faults = self._by_kind.get(action.kind)
         if faults is None:
             return None
         subject = Subject(action, action.effect if effect is None else effect)
-        met = [fault for fault, compiled in faults if _matches(compiled, subject)]
+        matching = [fault for fault, compiled in faults if _matches(compiled, subject)]
         if is_real and (subject.effect.is_write or not _is_free(action)):
-            met = [fault for fault in met if "duplicate" not in fault.words]
-        thing = _thing(action)
+            matching = [fault for fault in matching if "duplicate" not in fault.options]
+        key = _action_key(action)
         with self._lock:
             # Each is asked, even behind one that strikes: what one counts is no other's matter.
-            due = [fault for fault in met if self._is_due(fault, thing, step)]
+            due = [fault for fault in matching if self._is_due(fault, key, step)]
             if not due:
                 return None
             self._struck[due[0].id] += 1
-        return {"id": due[0].id, **due[0].words}
+        return {"id": due[0].id, **due[0].options}
 
     def counts(self) -> dict[str, Any]:
-        """How often each fault was met, as JSON: what a fork of the run goes on from."""
+        """Return how often each fault matched and struck, as JSON: a fork of the run goes on from
+        it."""
         with self._lock:
             return {
                 "matches": dict(self._matches),
@@ -110,81 +111,82 @@ class FaultPlan:
             }
 
     def restore(self, counts: Mapping[str, Any]) -> None:
-        """Goes on where another plan of the same terms was."""
+        """Go on where another plan of the same terms was."""
         with self._lock:
             self._matches = Counter(counts["matches"])
             self._struck = Counter(counts["struck"])
             self._things = dict(counts["things"])
 
-    def _is_due(self, fault: FaultTerms, thing: str, step: int) -> bool:
+    def _is_due(self, fault: FaultTerms, key: str, step: int) -> bool:
         self._matches[fault.id] += 1
         strikes = fault.strikes
-        occurrence = self._occurrence(fault.id, thing) if strikes.rate < 1 else 0
+        occurrence = self._occurrence(fault.id, key) if strikes.rate < 1 else 0
         if not strikes.could(self._matches[fault.id], self._struck[fault.id], step):
             return False
         seed = self._seed if strikes.seed is None else strikes.seed
-        return strikes.rate >= 1 or _chance(seed, fault.id, thing, occurrence) < strikes.rate
+        return strikes.rate >= 1 or _random_fraction(seed, fault.id, key, occurrence) < strikes.rate
 
-    def _occurrence(self, fault_id: str, thing: str) -> int:
-        key = _digest(fault_id, thing).hex()
-        number = self._things.pop(key, 0) + 1
-        self._things[key] = number
+    def _occurrence(self, fault_id: str, key: str) -> int:
+        digest = _digest(fault_id, key).hex()
+        number = self._things.pop(digest, 0) + 1
+        self._things[digest] = number
         if len(self._things) > MAX_THINGS:
             del self._things[next(iter(self._things))]
         return number
 
 
-def lasting(words: Mapping[str, Any]) -> Split:
-    """Which words act before the effect, on it, and on its answer."""
-    is_late = "after" in words
+def fault_phases(fault: Mapping[str, Any]) -> FaultPhases:
+    """Sort the options of a fault by when they act: before the effect, on it, on its answer."""
+    is_late = "after" in fault
     late = {"after", *SPOILING, *((*OF_STATUS, "timeout", "error") if is_late else ())}
-    effect = {name: words[name] for name in ("duplicate", "kill", "stale") if name in words}
-    answer = {name: value for name, value in words.items() if name in late}
-    rest = {k: v for k, v in words.items() if k not in effect and k not in answer and k != "id"}
-    return Split(rest, effect, answer)
+    effect = {name: fault[name] for name in ("duplicate", "kill", "stale") if name in fault}
+    answer = {name: value for name, value in fault.items() if name in late}
+    rest = {k: v for k, v in fault.items() if k not in effect and k not in answer and k != "id"}
+    return FaultPhases(rest, effect, answer)
 
 
-def wait_of(words: Mapping[str, Any]) -> float:
-    """For how many seconds nothing happens, before the effect or in place of it."""
-    return min(float(words.get("delay", 0)) + float(words.get("timeout", 0)), MAX_DELAY_S)
+def wait_of(fault: Mapping[str, Any]) -> float:
+    """Return for how many seconds nothing happens, before the effect or in place of it."""
+    return min(float(fault.get("delay", 0)) + float(fault.get("timeout", 0)), MAX_DELAY_S)
 
 
-def error_of(words: Mapping[str, Any]) -> Exception:
-    """What a function raises in place of its answer, where no wire carries one."""
-    late = words.get("after")
-    said = words.get("error")
-    if words.get("reset") or late == "reset":
-        return ConnectionResetError(errno.ECONNRESET, said or "Connection reset by peer")
-    if words.get("disk_full"):
+def error_of(fault: Mapping[str, Any]) -> Exception:
+    """Return the exception that a function raises in place of its answer, where no wire carries
+    one."""
+    late = fault.get("after")
+    message = fault.get("error")
+    if fault.get("reset") or late == "reset":
+        return ConnectionResetError(errno.ECONNRESET, message or "Connection reset by peer")
+    if fault.get("disk_full"):
         return OSError(errno.ENOSPC, "No space left on device")
-    status = late if isinstance(late, int) else words.get("status")
-    if status is None and ("timeout" in words or late == "timeout"):
-        return TimeoutError(said or "timed out")
-    return Fault(said or ("The service failed." if status is None else f"HTTP {status}"), status)
+    status = late if isinstance(late, int) else fault.get("status")
+    if status is None and ("timeout" in fault or late == "timeout"):
+        return TimeoutError(message or "timed out")
+    return Fault(message or ("The service failed." if status is None else f"HTTP {status}"), status)
 
 
-def spoiled_value(value: Any, words: Mapping[str, Any]) -> Any:
-    """The result of a function as a broken text, where the words spoil answers."""
-    if "truncate" not in words and not words.get("malformed"):
+def spoiled_value(value: Any, fault: Mapping[str, Any]) -> Any:
+    """Return the result of a function as a broken text, where the options spoil answers."""
+    if "truncate" not in fault and not fault.get("malformed"):
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)
-    if words.get("malformed"):
+    if fault.get("malformed"):
         text = break_text(text)
-    if "truncate" in words:
-        text = text[: cut_at(words["truncate"], len(text))]
+    if "truncate" in fault:
+        text = text[: cut_at(fault["truncate"], len(text))]
     return text
 
 
 def cut_at(truncate: int | float, length: int) -> int:
-    """How much of an answer of that length is left: a share, or at most so many bytes. The last
-    is always missing, so that it was cut can be seen."""
+    """Return how much of an answer of that length is left: a share, or at most so many bytes. The
+    last is always missing, so that it was cut can be seen."""
     kept = int(length * truncate) if isinstance(truncate, float) else truncate
     return max(0, min(kept, length - 1))
 
 
 def break_text(text: str) -> str:
-    """A text that is no JSON any more, whatever it was, and looks like it had been: behind a comma
-    no bracket closes anything, and no text ends in one."""
+    """Return a text that is no JSON any more, whatever it was, and looks like it had been: behind a
+    comma no bracket closes anything, and no text ends in one."""
     return text[:-1] + ",}"
 
 
@@ -200,7 +202,8 @@ def _as_rule(fault: FaultTerms) -> Rule:
 
 
 def _matches(compiled: CompiledRule, subject: Subject) -> bool:
-    """A fault that cannot be told to match does not: it permits nothing, so nothing is lost."""
+    """Return whether the fault matches. Where that cannot be told it does not: a fault permits
+    nothing, so nothing is lost."""
     try:
         return compiled.applies(subject)
     except (ExpressionError, Unmatchable):
@@ -212,20 +215,21 @@ def _matches(compiled: CompiledRule, subject: Subject) -> bool:
 
 
 def _is_free(action: Action) -> bool:
-    """Whether a request that reads costs nothing: a question to a model is read only, and paid."""
+    """Return whether a request that reads costs nothing: a question to a model is read only, and
+    paid."""
     return action.arguments.get("method", "GET") in _SAFE
 
 
-def _thing(action: Action) -> str:
-    """What the action is, without what changes from one try to the next."""
+def _action_key(action: Action) -> str:
+    """Return a text for the action, without what changes from one try to the next."""
     names = _TELLING.get(action.kind, ())
-    told = [action.arguments.get(name) for name in names]
-    return json.dumps([action.kind.value, action.name, told], default=str)
+    values = [action.arguments.get(name) for name in names]
+    return json.dumps([action.kind.value, action.name, values], default=str)
 
 
-def _chance(seed: int, fault_id: str, thing: str, occurrence: int) -> float:
-    """From 0 up to, but not, 1."""
-    digest = _digest(str(seed), fault_id, thing, str(occurrence))
+def _random_fraction(seed: int, fault_id: str, key: str, occurrence: int) -> float:
+    """Return a pseudo-random number from 0 up to, but not including, 1."""
+    digest = _digest(str(seed), fault_id, key, str(occurrence))
     return int.from_bytes(digest[:8], "big") / _CHANCES
 
 

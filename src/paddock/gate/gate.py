@@ -18,29 +18,28 @@ from paddock.gate.alerts import Alerts
 from paddock.gate.crossing import Crossing, StepObserver
 from paddock.gate.execution import Execution, fault_plan, struck
 from paddock.gate.executors import (
+    ActionRefused,
     Done,
     Handlers,
     Live,
     Preview,
     Rebuild,
-    Refused,
     Replay,
     Spoil,
-    StandIn,
+    error_text,
     never,
     refusal,
-    said_by,
 )
-from paddock.gate.ledger import NOTHING, Accounts, Deed, Reservation
+from paddock.gate.ledger import NOTHING, Accounts, PastAction, Reservation
+from paddock.gate.record_writer import RecordWriter
 from paddock.gate.recorded_answers import NoRecordedAnswers, RecordedAnswers, ReplayDiverged
 from paddock.gate.recorded_execution import RecordedExecution
 from paddock.gate.refusals import Refusals
 from paddock.gate.store import GateStore
-from paddock.gate.writing import Writing
-from paddock.journal.errors import BudgetUsedUp, JournalBroken
-from paddock.journal.mask import Masker
+from paddock.journal.errors import BudgetExceeded, JournalBroken
 from paddock.journal.plain_values import as_json
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.writer import Journal, JournalEntry
 from paddock.model.action import Action, Decision, Effect, Outcome, Receipt, Verdict
 from paddock.model.errors import InvalidInput, OutOfSpace
 from paddock.model.events import AnyEvent, Decided, InternalError, PolicyChanged, Settled
@@ -48,7 +47,7 @@ from paddock.policy.decide import Policy
 
 if TYPE_CHECKING:  # loaded when somebody is asked, or something is drafted or made to fail
     from paddock.gate.approvals import Approval, Approvals
-    from paddock.gate.asking import Approver
+    from paddock.gate.approvals.request import Approver
     from paddock.gate.drafts import Drafts
 
 
@@ -63,7 +62,6 @@ class Gate:
         *,
         masker: Masker | None = None,
         approvers: Sequence[Approver] = (),
-        world: StandIn | None = None,
         answers: RecordedAnswers | None = None,
     ) -> None:
         self.policy = policy
@@ -71,17 +69,17 @@ class Gate:
         self.store_bytes = journal.store_bytes
         self._store = store
         self._journal = journal
-        self.writing = Writing(journal, masker)
-        self.alerts = Alerts(self.writing.record)
-        self.refusals = Refusals(self.writing.record)
+        self.records = RecordWriter(journal, masker)
+        self.alerts = Alerts(self.records.record)
+        self.refusals = Refusals(self.records.record)
         self.accounts = Accounts(store, policy.agent, journal.run)
         self._approvers = tuple(approvers)
         self._answers = answers or NoRecordedAnswers()
         self._recorded = RecordedExecution(self, self._answers)
         self.step_observer: StepObserver | None = None
         self.faults = fault_plan(policy)
-        self.execution = Execution(journal, world, self._keep_draft, self._tell)
-        self.execution.keeps_answers = any("stale" in one.words for one in policy.faults)
+        self.execution = Execution(journal, self._keep_draft, self._tell)
+        self.execution.keeps_answers = any("stale" in fault.options for fault in policy.faults)
         self.count_from(1)
 
     @cached_property
@@ -107,7 +105,7 @@ class Gate:
         replay: Replay | None = None,
         carrier: Action | None = None,
     ) -> Receipt:
-        """Carries out an action, or not. A blocked action is a receipt, not an exception.
+        """Carry out an action, or refuse it. A blocked action is a receipt, not an exception.
 
         `carrier` is the request that carries a question to a model, where that request is no step
         of its own: a fault on such requests strikes the question."""
@@ -129,7 +127,7 @@ class Gate:
             return self._refused(next(self._steps), action, "record", str(diverged))
         except JournalBroken as error:
             why = f"It could not be recorded, so it was not done: {error.message}"
-            return Receipt(Outcome.REFUSED, step, error=why, exception=Refused(why))
+            return Receipt(Outcome.REFUSED, step, error=why, exception=ActionRefused(why))
 
     async def _carry_out(self, crossing: Crossing) -> Receipt:
         if self.step_observer is None:
@@ -144,25 +142,25 @@ class Gate:
         self.step_observer = observer
 
     def change_policy(self, policy: Policy) -> None:
-        """Other terms from the next action on. Faults that were there go on counting."""
+        """Decide by other terms from the next action on. Faults that were there go on counting."""
         counts = None if self.faults is None else self.faults.counts()
         self.policy, self.faults = policy, fault_plan(policy)
         if counts is not None and self.faults is not None:
             self.faults.restore(counts)
-        self.execution.keeps_answers = any("stale" in one.words for one in policy.faults)
+        self.execution.keeps_answers = any("stale" in fault.options for fault in policy.faults)
         self.record(PolicyChanged(policy.digest))
 
-    def count_past(self, past: Iterable[Deed]) -> None:
-        """What was done under other terms counts for the limits of these."""
+    def count_past(self, past: Iterable[PastAction]) -> None:
+        """Count what was done under other terms for the limits of these."""
         self.accounts.count_anew(self.policy, past)
 
     def count_from(self, step: int, taken: Collection[int] = ()) -> None:
-        """The number that the next new action gets, and those that are gone already."""
+        """Set the number that the next new action gets, and those that are used already."""
         is_taken = frozenset(taken).__contains__
         self._steps = itertools.filterfalse(is_taken, itertools.count(step))
 
     def refuse(self, action: Action, decided_by: str, why: str) -> Receipt:
-        """Writes down an action that its door cannot let pass, whatever the rules say."""
+        """Record an action that its door cannot let pass, whatever the rules say."""
         try:
             recorded = self._answers.find_refused(action)
             if recorded is not None and recorded.is_repeat:
@@ -183,17 +181,17 @@ class Gate:
         action = action.at(step)
         decision = Decision(Verdict.BLOCK, decided_by, why, action.effect)
         try:
-            proposed = self.writing.proposed(action, step)
-            decided = Entry(Decided.of(decision, by_door=True), step)
-            position = self.writing.write(proposed, decided)
+            proposed = self.records.proposed(action, step)
+            decided = JournalEntry(Decided.of(decision, by_door=True), step)
+            position = self.records.write(proposed, decided)
         except JournalBroken as error:
             return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=error)
         crossing = Crossing(step, action, decision, NOTHING, position, Handlers(never))
         return self.settle(crossing, refusal(why))
 
     def lets_pass(self, action: Action) -> bool:
-        """Whether the action is allowed and counts for no limit: such a program is observed only,
-        anything else has to cross."""
+        """Return whether the action is allowed and counts for no limit: such a program is observed
+        only, anything else has to cross."""
         decision = self.policy.decide(action)
         if self.faults is not None and self.faults.could_strike(action, decision.effect):
             return False
@@ -215,16 +213,16 @@ class Gate:
 
     def observe(self, event: AnyEvent, step: int | None = None) -> None:
         """Record what the fence saw happen. It is written with the next record, or by `flush`."""
-        self.writing.observe(event, step)
+        self.records.observe(event, step)
 
     def flush(self) -> None:
-        """Writes what was observed. Raises JournalBroken."""
-        self.writing.flush()
+        """Write what was observed. Raises JournalBroken."""
+        self.records.flush()
 
     def record(self, event: AnyEvent, step: int | None = None) -> None:
         """Write an event that is neither part of a crossing nor an observation. Raises
         JournalBroken."""
-        self.writing.record(event, step)
+        self.records.record(event, step)
 
     def __enter__(self) -> Gate:
         return self
@@ -249,10 +247,10 @@ class Gate:
     ) -> Crossing:
         action = action.at(step)
         decision = self._struck(action, decision, handlers.carrier)
-        proposed = self.writing.proposed(action, step)
-        decided = Entry(Decided.of(decision), step)
+        proposed = self.records.proposed(action, step)
+        decided = JournalEntry(Decided.of(decision), step)
         try:
-            position = self.writing.write(proposed, decided)
+            position = self.records.write(proposed, decided)
         except BaseException:
             self._give_back(reservation)
             raise
@@ -267,7 +265,7 @@ class Gate:
             return self._undecided(action, error), NOTHING
 
     def _struck(self, action: Action, decision: Decision, carrier: Action | None) -> Decision:
-        """The decision with a fault on purpose, where one strikes."""
+        """Return the decision with a fault on purpose, where one strikes."""
         if self.faults is None:
             return decision
         try:
@@ -281,7 +279,7 @@ class Gate:
         return Decision(Verdict.BLOCK, "error", why, Effect.ADMIN)
 
     def _refused_again(self, action: Action, decision: Decision) -> Receipt | None:
-        """The receipt of a refusal that is only counted; None for any other action."""
+        """Return the receipt of a refusal that is only counted; None for any other action."""
         if decision.verdict is not Verdict.BLOCK:
             self.refusals.write_due()
             return None
@@ -289,18 +287,21 @@ class Gate:
         if step is None:
             return None
         why = decision.why
-        return Receipt(Outcome.REFUSED, step, error=why, decision=decision, exception=Refused(why))
+        return Receipt(
+            Outcome.REFUSED, step, error=why, decision=decision, exception=ActionRefused(why)
+        )
 
     def _release_refused(self, action: Action, reservation: Reservation) -> None:
         if reservation.rows and not self.policy.spends(action, Outcome.REFUSED):
             self._give_back(reservation)
 
     def carried(self, carrier: Action | None) -> tuple[tuple[Action, Effect], ...]:
-        """The request around a question to a model, with the effect that rules give it."""
+        """Return the request around a question to a model, with the effect that rules give it."""
         return () if carrier is None else ((carrier, self.policy.decide(carrier).effect),)
 
     async def _finish(self, crossing: Crossing, approved_by: str | None = None) -> Receipt:
-        """To its end, whatever that is. An action that somebody has approved is not asked again."""
+        """Bring the action to its end: ask, carry out, settle. An action that somebody has approved
+        is not asked again."""
         decision = crossing.decision
         verdict = decision.verdict if approved_by is None else decision.once_approved
         try:
@@ -321,19 +322,19 @@ class Gate:
 
     async def _keep_draft(self, crossing: Crossing) -> tuple[str, Any]:
         preview = await self._previewed(crossing)
-        action, agent = self.writing.masked_action(crossing.action), self.policy.agent
+        action, agent = self.records.masked_action(crossing.action), self.policy.agent
         return self.drafts.add(self.run, agent, crossing.step, action, preview), preview
 
     async def _ask(self, crossing: Crossing) -> tuple[Done | Approval, str | None]:
-        """What came of it and who said yes; or the answer that edits it."""
-        from paddock.gate.asking import ask, is_edited
+        """Ask, and return what came of it and who said yes; or the answer that edits the action."""
+        from paddock.gate.approvals.request import ask, is_edited
 
         try:
             preview = await self._previewed(crossing)
             answer = await ask(self, crossing, preview, self._approvers)
         except JournalBroken:
             raise
-        except BudgetUsedUp as error:
+        except BudgetExceeded as error:
             return refusal(error.message), None
         except Exception as error:
             self._tell("asking", error, crossing.step)
@@ -344,21 +345,22 @@ class Gate:
         return done, answer.answered_by
 
     async def _edited(self, crossing: Crossing, answer: Approval) -> Receipt:
-        """The approver's own arguments are a new action, decided on like any other. The yes holds
-        for what was asked; a rule that had not asked before asks again."""
+        """Carry out an edited action. The approver's own arguments are a new action, decided on
+        like any other. The yes holds for what was asked; a rule that had not asked before asks
+        again."""
         from paddock.gate.approvals import asked_by
-        from paddock.gate.unmasking import rewritten
+        from paddock.gate.approvals.argument_edits import rewritten
 
         by = answer.answered_by
         try:
-            shown = self.writing.masked_action(crossing.action).arguments
+            shown = self.records.masked_action(crossing.action).arguments
             edited = rewritten(crossing, answer.edited or {}, shown)
         except Exception as error:
             why = error.message if isinstance(error, InvalidInput) else "It could not be edited."
             self._tell("editing", error, crossing.step)
             return self.settle(crossing, refusal(why))
         step = next(self._steps)
-        instead = Done(None, {"edited_as": step}, Outcome.REFUSED, Refused(f"{by} edited it"))
+        instead = Done(None, {"edited_as": step}, Outcome.REFUSED, ActionRefused(f"{by} edited it"))
         self.settle(crossing, instead)
         decision, reservation = self._decide(edited.at(step))
         edits = crossing.edits + 1
@@ -379,7 +381,7 @@ class Gate:
             outcome=done.outcome,
             step=crossing.step,
             result=done.value,
-            error=said_by(error),
+            error=error_text(error),
             decision=crossing.decision,
             answered_by=crossing.answered_by,
             draft_id=done.draft_id,
@@ -403,31 +405,32 @@ class Gate:
             cost=dict(receipt.cost),
         )
         try:
-            self.writing.write(Entry(settled, receipt.step))
+            self.records.write(JournalEntry(settled, receipt.step))
         except JournalBroken:
             raise
         except Exception as error:  # a result that cannot be written must not hide that it happened
             self._tell("writing down a result", error, receipt.step)
             without_result = msgspec.structs.replace(settled, result=None, cost={})
-            self.writing.write(Entry(without_result, receipt.step))
+            self.records.write(JournalEntry(without_result, receipt.step))
 
     async def _previewed(self, crossing: Crossing) -> Any:
-        """What would come of it, where the action has a dry run. It must not have an effect."""
+        """Return what a dry run of the action gives, where it has one. It must not have an
+        effect."""
         if crossing.handlers.preview is None:
             return None
         try:
-            return self.writing.masked(as_json(await crossing.handlers.preview(crossing.action)))
+            return self.records.masked(as_json(await crossing.handlers.preview(crossing.action)))
         except Exception as error:
-            return self.writing.masked({"error": f"no preview: {said_by(error)}"})
+            return self.records.masked({"error": f"no preview: {error_text(error)}"})
 
     def _give_back(self, reservation: Reservation) -> None:
         with contextlib.suppress(Exception):  # then it stays spent, which only tightens
             self.accounts.release(reservation)
 
     def _tell(self, doing: str, error: Exception, step: int | None) -> None:
-        """Writes down what went wrong with us. The agent is told that it did, not what: paths and
-        states of the host are not its business."""
+        """Record an error of our own. The agent is told that it did, not what: paths and states of
+        the host are not its business."""
         if isinstance(error, OutOfSpace):
             self._journal.tell_failure(error)
         with contextlib.suppress(Exception):
-            self.record(InternalError(doing, said_by(error)), step)
+            self.record(InternalError(doing, error_text(error)), step)

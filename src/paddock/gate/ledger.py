@@ -1,6 +1,6 @@
-"""What was spent of each limit, by all runs of an agent. An amount is reserved before the action is
-decided on, so that proposed and running actions count, in every process; it is given back only when
-the action certainly did not happen. A crash in between leaves it spent.
+"""The amounts spent of each limit by all runs of an agent. An amount is reserved before the action
+is decided on, so that proposed and running actions count, in every process; it is given back only
+when the action certainly did not happen. A crash in between leaves it spent.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Reservation(msgspec.Struct, frozen=True):
 NOTHING = Reservation({})
 
 
-class Deed(msgspec.Struct, frozen=True):
-    """What an earlier run did, what came of it, and the terms that it was under."""
+class PastAction(msgspec.Struct, frozen=True):
+    """An action of an earlier run, its outcome, and the terms that it was under."""
 
     action: Action
     outcome: Outcome
@@ -45,7 +45,8 @@ class Ledger:
         self._also = also or agent
 
     def reserve(self, charges: Sequence[Charge]) -> Reservation:
-        """Holds the amounts and says what was spent before, as one step for all processes."""
+        """Reserve the amounts and return what was spent before, in one transaction for all
+        processes."""
         if not charges:
             return NOTHING
         now = time.time()
@@ -61,10 +62,10 @@ class Ledger:
         """Return what was spent before of each limit that is charged. Nothing is reserved."""
         now = time.time()
         with self._store.connection() as connection:
-            return {one.rule_id: self._spent(connection, one, now) for one in charges}
+            return {charge.rule_id: self._spent(connection, charge, now) for charge in charges}
 
     def restate(self, connection: sqlite3.Connection, charges: Iterable[Charge]) -> None:
-        """Nothing but these was spent by this account."""
+        """Replace everything that this account has spent."""
         now = time.time()
         connection.execute("DELETE FROM spends WHERE agent = ?", (self._agent,))
         for charge in charges:
@@ -87,7 +88,7 @@ class Ledger:
         return int(connection.execute(query, values).fetchone()[0])
 
     def release(self, reservation: Reservation) -> None:
-        """Gives back what an action that did not happen had reserved."""
+        """Give back what an action that did not happen had reserved."""
         if reservation.rows:
             with self._store.writing() as connection:
                 connection.executemany(
@@ -96,7 +97,7 @@ class Ledger:
 
 
 class Accounts:
-    """Where the amounts of one run are counted: really, in its world, and in its past."""
+    """The accounts of one run: of real effects, of its world, and of its past."""
 
     def __init__(self, store: GateStore, agent: str, run: str) -> None:
         self._store = store
@@ -130,25 +131,25 @@ class Accounts:
         return spent
 
     def count_again(self, policy: Policy, action: Action, outcome: Outcome) -> None:
-        """Limits go on from what the past spent, under the terms that it was under."""
+        """Let limits go on from what the past spent, under the terms that it was under."""
         charges = policy.amounts(action)
         if charges and policy.spends(action, outcome):
             self._has_past = True
             (self._past if _is_real(policy, action) else self._world).reserve(charges)
 
-    def count_anew(self, policy: Policy, past: Iterable[Deed]) -> None:
-        """Under these terms, which are others: what was counted of the past is forgotten."""
+    def count_anew(self, policy: Policy, past: Iterable[PastAction]) -> None:
+        """Count the past under other terms: what was counted of it before is forgotten."""
         real: list[Charge] = []
         unpaid: list[Charge] = []
         world: list[Charge] = []
-        for one in past:
-            charges = policy.amounts(one.action)
-            if not charges or not one.terms.spends(one.action, one.outcome):
+        for past_action in past:
+            charges = policy.amounts(past_action.action)
+            if not charges or not past_action.terms.spends(past_action.action, past_action.outcome):
                 continue
-            if _is_real(one.terms, one.action):
+            if _is_real(past_action.terms, past_action.action):
                 real += charges
-                unpaid += _beyond(charges, one.terms.amounts(one.action))
-            elif policy.stand_in(one.action) is not None:
+                unpaid += _beyond(charges, past_action.terms.amounts(past_action.action))
+            elif policy.stand_in(past_action.action) is not None:
                 world += charges
         if not (self._has_past or real or world):
             return
@@ -168,7 +169,11 @@ def _is_real(policy: Policy, action: Action) -> bool:
 
 
 def _beyond(charges: Iterable[Charge], paid: Iterable[Charge]) -> list[Charge]:
-    """What is left of amounts by rule when others have been paid."""
-    known = {one.rule_id: one.amount for one in paid}
-    left = (replace(one, amount=one.amount - known.get(one.rule_id, 0)) for one in charges)
-    return [one for one in left if one.amount > 0]
+    """Return what is left of amounts by rule when others have been paid."""
+    amounts = {charge.rule_id: charge.amount for charge in paid}
+    left = []
+    for charge in charges:
+        amount = charge.amount - amounts.get(charge.rule_id, 0)
+        if amount > 0:
+            left.append(replace(charge, amount=amount))
+    return left

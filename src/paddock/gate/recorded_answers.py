@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from paddock.journal.writer import Entry
+from paddock.journal.writer import JournalEntry
 from paddock.model.action import Action, Decision, Outcome, Verdict
 from paddock.model.events import RecordedSource
 
@@ -54,7 +54,9 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
     is_repeat: bool = False  # of a step that came already, and may come as often as it likes
     is_unseen: bool = False  # nothing of its answer reached the agent
     background: str | None = None  # the rule that makes it background traffic
-    inner: tuple[Entry, ...] = ()  # steps that were part of its answer, as they were recorded
+    inner: tuple[
+        JournalEntry, ...
+    ] = ()  # steps that were part of its answer, as they were recorded
     edited: EditedStep | None = None  # what an approver made of it: its answer is the answer
     # Records that the answer cannot be given: where it differs, and how. Returns what to raise.
     diverged: Callable[[str | None, Any, Any], ReplayDiverged] = _diverged
@@ -79,12 +81,12 @@ class RecordedOutcome(msgspec.Struct, frozen=True):
 
     @property
     def edits(self) -> tuple[EditedStep, ...]:
-        """What approvers made of it, one after the other."""
+        """Return the edits of approvers, one after the other."""
         return () if self.edited is None else (self.edited, *self.edited.outcome.edits)
 
     @property
     def last(self) -> RecordedOutcome:
-        """The outcome that the agent got, of the last edit if there was one."""
+        """Return the outcome that the agent got, of the last edit if there was one."""
         return self.edits[-1].outcome if self.edits else self
 
     def refused_for(self, decided_by: str, why: str) -> RecordedOutcome:
@@ -101,11 +103,11 @@ class EditedStep(msgspec.Struct, frozen=True):
 
     action: Action
     outcome: RecordedOutcome
-    entries: tuple[Entry, ...]  # its proposal and its decision
+    entries: tuple[JournalEntry, ...]  # its proposal and its decision
 
 
 class RecordedAnswers(Protocol):
-    """What stands before the rules during a replay."""
+    """The record that is asked before the rules during a replay."""
 
     async def find(self, action: Action) -> RecordedOutcome | None:
         """Return the recorded outcome of the action; None from the step on at which the run is
@@ -127,7 +129,7 @@ class RecordedAnswers(Protocol):
         ...
 
     async def turn(self, outcome: RecordedOutcome) -> None:
-        """Return when the answer of this step may go out: answers come in their recorded order.
+        """Wait until the answer of this step may go out: answers come in their recorded order.
         Raises ReplayDiverged."""
         ...
 

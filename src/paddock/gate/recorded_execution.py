@@ -15,10 +15,10 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.gate.crossing import Crossing
-from paddock.gate.executors import Done, Handlers, Refused, said_by
+from paddock.gate.executors import ActionRefused, Done, Handlers, error_text
 from paddock.gate.ledger import NOTHING
 from paddock.gate.recorded_answers import EditedStep, RecordedAnswers, RecordedOutcome
-from paddock.journal.writer import Entry
+from paddock.journal.writer import JournalEntry
 from paddock.model.action import Action, Outcome, Receipt, Verdict
 from paddock.model.events import BackgroundAnswered, Decided, RecordedSource, ReplayRepeated
 
@@ -48,9 +48,9 @@ class RecordedExecution:
             if recorded.background is None:
                 return receipt
             return await self._answer_background(recorded, action, handlers)
-        proposed = gate.writing.proposed(action, recorded.step)
-        decided = Entry(_decided_event(recorded), recorded.step)
-        position = gate.writing.write(proposed, decided)
+        proposed = gate.records.proposed(action, recorded.step)
+        decided = JournalEntry(_decided_event(recorded), recorded.step)
+        position = gate.records.write(proposed, decided)
         crossing = Crossing(
             recorded.step,
             action,
@@ -67,7 +67,7 @@ class RecordedExecution:
         crossing = self._settle_edits(recorded, crossing)
         done = await self._carry_out(recorded, crossing)
         if recorded.inner:
-            gate.writing.write(*recorded.inner)
+            gate.records.write(*recorded.inner)
         return gate.settle(crossing, done)
 
     def repeat(self, recorded: RecordedOutcome, action: Action) -> Receipt:
@@ -82,7 +82,7 @@ class RecordedExecution:
                 recorded.step,
                 error=why,
                 decision=recorded.decision,
-                exception=Refused(why),
+                exception=ActionRefused(why),
             )
         gate.observe(_repeat_event(recorded, action), recorded.step or None)
         gate.flush()  # it may come without end, and nothing else
@@ -97,7 +97,7 @@ class RecordedExecution:
         before = recorded
         for edit in recorded.edits:
             gate.settle(crossing, _done_as_recorded(before))
-            crossing = _edited_crossing(crossing, edit, gate.writing.write(*edit.entries))
+            crossing = _edited_crossing(crossing, edit, gate.records.write(*edit.entries))
             before = edit.outcome
             self._count(before, crossing.action)
         return crossing
@@ -122,7 +122,7 @@ class RecordedExecution:
             return replace(done, draft_id=recorded.draft_id)
         match recorded.outcome:
             case Outcome.REFUSED:
-                why = Refused(recorded.error or "It was refused.")
+                why = ActionRefused(recorded.error or "It was refused.")
                 return Done(record=recorded.result, outcome=Outcome.REFUSED, error=why)
             case Outcome.DRAFTED if not _was_answered(recorded):
                 return _done_as_recorded(recorded)  # its door says what it says of any draft
@@ -145,7 +145,7 @@ class RecordedExecution:
             outcome=done.outcome,
             step=recorded.step,
             result=done.value,
-            error=said_by(error),
+            error=error_text(error),
             decision=recorded.decision,
             draft_id=recorded.draft_id,
             exception=error if isinstance(error, BaseException) else None,
@@ -206,9 +206,9 @@ def _spoil(recorded: RecordedOutcome, handlers: Handlers) -> None:
     fault = recorded.decision.fault
     if fault is None or "id" not in fault or handlers.spoil is None:
         return
-    from paddock.gate.faults import lasting
+    from paddock.gate.faults import fault_phases
 
-    split = lasting(fault)
+    split = fault_phases(fault)
     handlers.spoil({**split.effect, **split.answer})
 
 
@@ -220,6 +220,6 @@ def _was_answered(recorded: RecordedOutcome) -> bool:
 def _never_had_an_effect(fault: Mapping[str, Any]) -> bool:
     if "id" not in fault:
         return True
-    from paddock.gate.faults import lasting
+    from paddock.gate.faults import fault_phases
 
-    return lasting(fault).is_instead
+    return fault_phases(fault).is_instead

@@ -126,7 +126,7 @@ class Refusals:
 
 def _identity(action: Action, decision: Decision) -> bytes:
     if action.kind is Kind.EXEC and "pid" in action.arguments:
-        arguments = {key: one for key, one in action.arguments.items() if key != "pid"}
+        arguments = {key: value for key, value in action.arguments.items() if key != "pid"}
         action = replace(action, arguments=arguments)
     text = f"{encode(Proposed.of(action))}\0{encode(Decided.of(decision))}"
     return sha256(text.encode("utf-8", "backslashreplace")).digest()

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from paddock.journal.keyed import FILE_NAME, Keyed, derived
-from paddock.journal.keys import secret_bytes
+from paddock.journal.integrity.keys import secret_bytes
+from paddock.journal.secrets.value_hmac import FILE_NAME, ValueHmac, derived
 from paddock.model.errors import InvalidInput
 from paddock.state.home import Home
 
@@ -16,8 +16,8 @@ _BYTES = 32
 
 
 def run_key(home: Home, directory: Path, root: str) -> bytes:
-    """That of the lineage that begins with the run `root`. A run of this home has the home's: a
-    file beside its journal would let whoever put it there open what a later run seals."""
+    """Return the key of the lineage that begins with the run `root`. A run of this home has the
+    home's: a file beside its journal would let whoever put it there open what a later run seals."""
     own = derived(secret_bytes(home.keys, FILE_NAME), f"run {root}".encode())
     if os.path.realpath(os.path.dirname(os.path.abspath(directory))) == os.path.realpath(home.runs):
         return own
@@ -30,6 +30,6 @@ def run_key(home: Home, directory: Path, root: str) -> bytes:
     return carried
 
 
-def run_keyed(home: Home, run: str, root: str) -> Keyed:
-    """Makes the hashes by which a run of the lineage compares what it does not show."""
-    return Keyed(run_key(home, home.runs / run, root))
+def run_keyed(home: Home, run: str, root: str) -> ValueHmac:
+    """Return the keyed hash by which a run of the lineage compares what it does not show."""
+    return ValueHmac(run_key(home, home.runs / run, root))

@@ -12,10 +12,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from paddock.gate.opening import signing_key
-from paddock.journal.findings import Finding, Report, Status
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.findings import Status, VerifyFinding, VerifyReport
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import Covered, RunLog
-from paddock.journal.verify import verify
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
 from paddock.state.home import Home
 
@@ -34,7 +34,7 @@ def check_trusted(directory: Path, home: Home) -> Covered:
         reads_values=False,
         leaves=leaves,
     )
-    if Finding.WRONG_KEY in {one.finding for one in report.problems}:
+    if VerifyFinding.WRONG_KEY in {problem.finding for problem in report.problems}:
         raise InvalidInput(f"{directory.name} was recorded by somebody else", hint=_HINT)
     if report.problems:
         what = "was changed or damaged, or is not signed"
@@ -63,5 +63,5 @@ def check_step_signed(directory: Path, step: int, last_signed: int) -> None:
         )
 
 
-def _first(report: Report) -> str:
+def _first(report: VerifyReport) -> str:
     return str(report.problems[0]).partition("\n")[0]

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from paddock.journal.budget import RecordBudget
-from paddock.journal.errors import BudgetUsedUp
+from paddock.journal.errors import BudgetExceeded
 from paddock.model.errors import HostCannot, OutOfSpace
 from paddock.model.space import is_out_of_space
 
@@ -69,17 +69,18 @@ class GateStore:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """For reading, or for a single statement. Whatever fails is the host's fault, by name."""
+        """Yield a connection for reading or for a single statement. Raises HostCannot for whatever
+        fails."""
         try:
             yield self._connection()
         except (sqlite3.Error, OSError) as error:
             kind = OutOfSpace if is_out_of_space(error) else HostCannot
-            said = getattr(error, "strerror", None) or str(error)
-            raise kind(f"{self._path} cannot be used: {said}") from None
+            reason = getattr(error, "strerror", None) or str(error)
+            raise kind(f"{self._path} cannot be used: {reason}") from None
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that nobody else writes in; undone when the block raises."""
+        """Yield a transaction that nobody else writes in; undone when the block raises."""
         with self.connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -91,26 +92,27 @@ class GateStore:
                 raise
 
     def close(self) -> None:
-        """Lets go of the connections of this process, of all its threads; the next use opens."""
+        """Close the connections of this process, of all its threads; the next use opens one."""
         _close_all(self._open, self._guard)
         self._local = threading.local()
 
     def select(self, table: str, order: str, **wanted: str | None) -> list[sqlite3.Row]:
-        """Rows of a table in that order; of `wanted` what is not None or empty must be equal."""
-        given = {name: value for name, value in wanted.items() if value}
-        where = " AND ".join(f"{name} = ?" for name in given) or "1"
+        """Return rows of a table in that order; each value of `wanted` that is not None or empty
+        must be equal."""
+        conditions = {name: value for name, value in wanted.items() if value}
+        where = " AND ".join(f"{name} = ?" for name in conditions) or "1"
         query = f"SELECT * FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608
         with self.connection() as connection:
-            return connection.execute(query, [*given.values()]).fetchall()
+            return connection.execute(query, [*conditions.values()]).fetchall()
 
     def _connection(self) -> sqlite3.Connection:
-        found: _Opened | None = getattr(self._local, "found", None)
-        if found is None or found.pid != os.getpid():  # a connection must not cross a fork
-            found = self._local.found = self._opened()
-        elif _identity(self._path) != found.identity:
+        opened: _Opened | None = getattr(self._local, "found", None)
+        if opened is None or opened.pid != os.getpid():  # a connection must not cross a fork
+            opened = self._local.found = self._opened()
+        elif _identity(self._path) != opened.identity:
             # What others see is another file: what they spend and answer would not be seen here.
             raise HostCannot(f"{self._path} was removed or replaced while it was in use")
-        return found.connection
+        return opened.connection
 
     def _opened(self) -> _Opened:
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
@@ -125,7 +127,7 @@ class GateStore:
         except BaseException:
             connection.close()
             raise
-        _close_all(self._open, self._guard, lambda one: not one.thread.is_alive())
+        _close_all(self._open, self._guard, lambda opened: not opened.thread.is_alive())
         with self._guard:
             self._open.append(opened)
         return opened
@@ -134,7 +136,7 @@ class GateStore:
 def check_fits(budget: RecordBudget | None, content: str, what: str) -> None:
     """Count a text that is stored for a run. Raises BudgetUsedUp when it does not fit."""
     if budget is not None and not budget.take(len(content.encode())):
-        raise BudgetUsedUp(f"The run has used up what it may store, so {what}.")
+        raise BudgetExceeded(f"The run has used up what it may store, so {what}.")
 
 
 class _Opened(msgspec.Struct, frozen=True):
@@ -147,17 +149,19 @@ class _Opened(msgspec.Struct, frozen=True):
 def _close_all(
     connections: list[_Opened],
     guard: threading.Lock,
-    is_wanted: Callable[[_Opened], bool] = lambda one: True,
+    is_wanted: Callable[[_Opened], bool] = lambda opened: True,
 ) -> None:
     """Close connections and take them out of the list.
 
     Those of a parent process stay in it: SQLite forbids to close in a child what came by fork.
     """
     with guard:
-        closing = [one for one in connections if one.pid == os.getpid() and is_wanted(one)]
-        for one in closing:
-            one.connection.close()
-            connections.remove(one)
+        closing = [
+            opened for opened in connections if opened.pid == os.getpid() and is_wanted(opened)
+        ]
+        for opened in closing:
+            opened.connection.close()
+            connections.remove(opened)
 
 
 def _identity(path: Path) -> tuple[int, int]:

@@ -7,7 +7,7 @@ Every so often it signs the root of a Merkle tree over all records so far (`merk
 such a head covers can be proved to others, replayed and forked.
 
 Reading. `RunLog` decodes lines into records with typed events, and groups those that belong to one
-action into a `Step` (`model.steps`). Everything else reads through it: the `Index` of all runs, the
+action into a `Step` (`model.steps`). Everything else reads through it: the `RunIndex`, the
 exports, and the reports and replays of other packages. Reading checks no hashes: `verify.verify`
 checks the chain, the signatures and the blobs, a log with `Covered` reads only what was checked,
 and `prove.prove` makes a proof of one step for somebody who has the public key and nothing else.
@@ -20,32 +20,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paddock.journal.index import Index
-    from paddock.journal.keys import PublicKey, SigningKey
+    from paddock.journal.index.index import RunIndex
+    from paddock.journal.integrity.keys import PublicKey, SigningKey
     from paddock.journal.log import RunLog
-    from paddock.journal.mask import Masker
+    from paddock.journal.secrets.mask import Masker
     from paddock.journal.traffic import Traffic
-    from paddock.journal.writer import Entry, Journal, Rhythm
+    from paddock.journal.writer import Journal, JournalEntry, Rhythm
 
 _MODULES = {
-    "Entry": "writer",
-    "Index": "index",
+    "JournalEntry": "writer",
+    "RunIndex": "index.index",
     "Journal": "writer",
-    "Masker": "mask",
-    "PublicKey": "keys",
+    "Masker": "secrets.mask",
+    "PublicKey": "integrity.keys",
     "Rhythm": "writer",
     "RunLog": "log",
-    "SigningKey": "keys",
+    "SigningKey": "integrity.keys",
     "Traffic": "traffic",
 }
 
 __all__ = [
-    "Entry",
-    "Index",
     "Journal",
+    "JournalEntry",
     "Masker",
     "PublicKey",
     "Rhythm",
+    "RunIndex",
     "RunLog",
     "SigningKey",
     "Traffic",

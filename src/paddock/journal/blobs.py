@@ -6,9 +6,6 @@ beyond the budget of the run is not stored: its preview, its digest and its size
 
 from __future__ import annotations
 
-import contextlib
-import os
-import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
@@ -18,10 +15,10 @@ from typing import Any
 from paddock.journal.budget import RecordBudget
 from paddock.journal.canonical import canonical_text, encoded
 from paddock.journal.plain_values import Stored, StoredBytes
-from paddock.journal.segments import open_to_read, sync_directory
 from paddock.journal.strict_json import parse_json
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.model.events import BlobRef
+from paddock.objects.store import Framing, ObjectMissing, ObjectStore
 
 DIRECTORY = "blobs"
 BYTES = "bytes"  # the form of a blob that is not read back with its record
@@ -44,8 +41,6 @@ _MAX_REFS = 1000
 # When the budget of the run is used up, nothing longer than this stays in a record.
 _LARGE_BEYOND_BUDGET = 1 << 10
 _PREVIEW_BEYOND_BUDGET = 256
-_MAX_UNFLUSHED = 64
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Blobs:
@@ -53,11 +48,11 @@ class Blobs:
 
     def __init__(self, directory: Path, budget: RecordBudget | None = None) -> None:
         """Whoever only reads needs no budget."""
-        self._root = directory / DIRECTORY
         self.budget = budget or RecordBudget()
         self._guard = threading.Lock()
-        self._unflushed: list[int] = []
-        self._homes: set[Path] = set()
+        self._objects = ObjectStore(
+            directory / DIRECTORY, framing=Framing.RAW, is_durable=True, noun="the blob"
+        )
 
     def put(self, data: bytes) -> tuple[str, bool]:
         """Store the bytes once; return their digest, and whether the budget had room for them."""
@@ -65,11 +60,11 @@ class Blobs:
             raise InvalidInput(f"a value of {len(data)} bytes is too large to be recorded")
         digest = sha256(data).hexdigest()
         with self._guard:
-            if self._path(digest).exists():
+            if self._objects.has(digest, len(data)):
                 return digest, True
             if not self.budget.take_file(len(data)):
                 return digest, False
-            self._write(self._path(digest), data)
+            self._objects.add(digest, data)
         return digest, True
 
     def ref(self, path: str, data: bytes, form: str) -> BlobRef:
@@ -78,72 +73,26 @@ class Blobs:
         return BlobRef(path, digest, len(data), form, is_kept)
 
     def read(self, digest: str, *, limit: int = MAX_BLOB_BYTES) -> bytes:
-        """The bytes of that digest, checked; `NotFound` or `IntegrityError` where they are not."""
+        """Return the bytes of that digest, checked. Raises NotFound where they are missing and
+        IntegrityError where they are others."""
         limit = max(0, min(limit, MAX_BLOB_BYTES))  # a journal may claim any size
-        if len(digest) != 64 or not digest.isalnum() or not digest.isascii():
-            raise IntegrityError(f"{digest!r:.80} is not the digest of a blob")
-        path = self._path(digest)
-        if not os.path.lexists(path):
-            raise NotFound(f"the blob {digest} is missing")
-        with open(open_to_read(path), "rb") as file:
-            data = file.read(limit + 1)
-        if len(data) > limit:
-            raise IntegrityError(f"the blob {digest} is larger than {limit} bytes")
-        if sha256(data).hexdigest() != digest:
-            raise IntegrityError(f"the blob {digest} has been changed")
-        return data
+        try:
+            return self._objects.read(digest, limit)
+        except ObjectMissing as error:
+            raise NotFound(error.message) from None
 
     def flush(self) -> None:
-        """Returns when every blob that was put is on disk."""
-        with self._guard:
-            fds, self._unflushed = self._unflushed, []
-            homes, self._homes = self._homes, set()
-        try:
-            for fd in fds:
-                os.fdatasync(fd)
-        finally:
-            for fd in fds:
-                os.close(fd)
-        for home in homes:
-            sync_directory(home)
+        """Return when every blob that was put is on disk."""
+        self._objects.flush()
 
     def close(self) -> None:
-        """Lets go of what was not flushed."""
-        with self._guard:
-            for fd in self._unflushed:
-                os.close(fd)
-            self._unflushed = []
-
-    def _path(self, digest: str) -> Path:
-        return self._root / digest[:2] / digest
-
-    def _write(self, path: Path, data: bytes) -> None:
-        for directory in (self._root, path.parent):
-            if not directory.exists():
-                directory.mkdir(mode=0o700, exist_ok=True)
-                self._homes.add(directory.parent)
-        temporary = path.with_name(f".{secrets.token_hex(8)}")
-        fd = os.open(temporary, _NEW, 0o600)
-        try:
-            _write_all(fd, data)
-            os.rename(temporary, path)
-        except BaseException:
-            os.close(fd)
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-        self._homes.add(path.parent)
-        if len(self._unflushed) < _MAX_UNFLUSHED:
-            self._unflushed.append(fd)
-            return
-        try:
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
+        """Let go of what was not flushed."""
+        self._objects.close()
 
 
 def set_aside(body: Mapping[str, Any], text: str, blobs: Blobs) -> tuple[str, tuple[BlobRef, ...]]:
-    """The body's canonical text with previews in place of its large values, and where they are."""
+    """Return the body's canonical text with previews in place of its large values, and where these
+    are."""
     if len(text) <= SHORT_TEXT:
         return text, ()
     refs: list[BlobRef] = []
@@ -159,23 +108,23 @@ def set_aside(body: Mapping[str, Any], text: str, blobs: Blobs) -> tuple[str, tu
 
 
 def stored(text: str, blobs: Blobs) -> str:
-    """A text that is set aside before it is in a body, if it is large."""
+    """Store a text before it is in a body, if it is large; return what stands for it."""
     data = encoded(text)
     if len(data) <= LARGE_BYTES:
         return text
     # Longer than what `set_aside` passes over.
-    found = Stored(text[: SHORT_TEXT + 1])
-    found.digest, found.is_kept = blobs.put(data)
-    found.size_bytes = len(data)
-    return found
+    beginning = Stored(text[: SHORT_TEXT + 1])
+    beginning.digest, beginning.is_kept = blobs.put(data)
+    beginning.size_bytes = len(data)
+    return beginning
 
 
 def stored_bytes(data: bytes, blobs: Blobs) -> StoredBytes:
-    """A piece of a body, set aside before it is in a record."""
-    found = StoredBytes(data[: SHORT_TEXT + 1].decode("utf-8", "replace"))
-    found.digest, found.is_kept = blobs.put(data)
-    found.size_bytes = len(data)
-    return found
+    """Store a piece of a body before it is in a record; return what stands for it."""
+    beginning = StoredBytes(data[: SHORT_TEXT + 1].decode("utf-8", "replace"))
+    beginning.digest, beginning.is_kept = blobs.put(data)
+    beginning.size_bytes = len(data)
+    return beginning
 
 
 def put_back(body: Any, refs: Sequence[BlobRef], blobs: Blobs) -> dict[str, Any]:
@@ -297,9 +246,3 @@ def _copied(value: Any) -> Any:
 
 def _step(path: str, key: str) -> str:
     return f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]

@@ -36,7 +36,7 @@ class RecordBudget:
 
     @property
     def used(self) -> int:
-        """The number of bytes taken so far; only records take more than the limit."""
+        """Return the number of bytes taken so far; only records take more than the limit."""
         return self._used
 
     @property
@@ -70,7 +70,7 @@ class RecordBudget:
             return True
 
     def take_file(self, size: int) -> bool:
-        """`take` for a file of its own, which fills whole blocks of the disk."""
+        """Reserve a file of its own, which fills whole blocks of the disk, as `take` does."""
         return self.take(-(-size // _BLOCK_BYTES) * _BLOCK_BYTES)
 
     def add(self, size: int) -> None:

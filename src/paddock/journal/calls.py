@@ -12,7 +12,7 @@ from typing import Any
 from paddock.journal.traffic import mapping
 from paddock.model.action import Kind
 from paddock.model.money import money_in
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.steps import NO_OBJECT, Step
 
 MAX_CALL = 400
@@ -27,9 +27,9 @@ def call_words(name: object, arguments: Mapping[str, Any]) -> str:
     """Return `refund(20.00 EUR, charge="ch_1")`."""
     money = money_in(arguments)
     left = () if money is None else ("amount", "currency")
-    words = [f"{key}={_value(value)}" for key, value in arguments.items() if key not in left]
+    parts = [f"{key}={_value(value)}" for key, value in arguments.items() if key not in left]
     called = name if isinstance(name, str) and _NAME.fullmatch(name) else _value(name)
-    return plain(f"{called}({', '.join([*([money] if money else []), *words])})", MAX_CALL)
+    return printable(f"{called}({', '.join([*([money] if money else []), *parts])})", MAX_CALL)
 
 
 def answer_lines(result: Mapping[str, Any]) -> list[str]:
@@ -55,8 +55,8 @@ def request_money(
     itself, or where it names no currency what the answer says."""
     if arguments.get("method") in _READS:
         return None
-    asked = money_in(mapping(arguments.get("body")))
-    return asked or money_in(_json_object(result.get("body")))
+    amount = money_in(mapping(arguments.get("body")))
+    return amount or money_in(_json_object(result.get("body")))
 
 
 def _json_object(text: Any) -> Mapping[str, Any]:
@@ -88,7 +88,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
 def _quoted(text: str) -> str:
     """Return a text that cannot pass for anything beside it."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{plain(escaped, _MAX_TEXT)}"'
+    return f'"{printable(escaped, _MAX_TEXT)}"'
 
 
 def _value(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""JSON with exactly one spelling for each value (RFC 8785). Bytes out, nothing read or written.
+"""JSON with exactly one encoding for each value (RFC 8785). Bytes out, nothing read or written.
 
-Values that every encoder spells alike take the quick way through the C encoder of the standard
+Values that every encoder writes alike take the quick way through the C encoder of the standard
 library; all others take the exact way below. Both give the same bytes where both apply.
 """
 
@@ -32,12 +32,13 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def canonical(value: Any) -> bytes:
-    """The canonical bytes of a JSON value; `InvalidInput` for what JSON cannot say exactly."""
+    """Return the canonical bytes of a JSON value. Raises InvalidInput for what JSON cannot say
+    exactly."""
     return encoded(canonical_text(value))
 
 
 def canonical_text(value: Any) -> str:
-    """The same as text. Lone surrogates are found only when it is encoded."""
+    """Return the same as text. Lone surrogates are found only when it is encoded."""
     if _is_plain(value, MAX_DEPTH):
         text = "".join(_parts(value, 0)) if _parts is not None else _plain.encode(value)
         # Code points and UTF-16 units sort alike as long as nothing lies beyond the first plane.
@@ -47,7 +48,7 @@ def canonical_text(value: Any) -> str:
 
 
 def plain_text(value: Any, depth: int) -> str | None:
-    """The same for what is plain and in ASCII, as most values are; None for all others."""
+    """Return the same for what is plain and in ASCII, as most values are; None for all others."""
     if _parts is None or not _is_plain(value, depth):
         return None
     text = "".join(_parts(value, 0))
@@ -55,7 +56,7 @@ def plain_text(value: Any, depth: int) -> str | None:
 
 
 def exact_text(value: Any) -> str:
-    """The slow way, which is the definition."""
+    """Return the canonical text by the slow way, which is the definition."""
     parts: list[str] = []
     _write(value, parts, MAX_DEPTH)
     return "".join(parts)
@@ -69,7 +70,7 @@ def encoded(text: str) -> bytes:
 
 
 def _is_plain(value: Any, depth: int) -> bool:
-    """Whether nothing in it is a number or a key that encoders spell differently."""
+    """Return whether nothing in a value is a number or a key that encoders write differently."""
     kind: type = type(value)
     if kind is str or value is None or kind is bool:
         return True
@@ -157,7 +158,8 @@ def _integer(value: int) -> str:
 
 
 def number(value: float) -> str:
-    """As ECMAScript prints a double: the shortest digits that read back as the same value."""
+    """Return a double as ECMAScript prints it: the shortest digits that read back as the same
+    value."""
     if value != value or value in (float("inf"), float("-inf")):
         raise InvalidInput(f"{value} is not a JSON number")
     if value == 0:
@@ -168,7 +170,7 @@ def number(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, int]:
-    """The digits that matter, and how many of them stand before the point."""
+    """Return the digits that matter, and how many of them stand before the point."""
     mantissa, _, exponent = float.__repr__(value).partition("e")
     whole, _, fraction = mantissa.partition(".")
     point = len(whole) + int(exponent or 0)

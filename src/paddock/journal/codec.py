@@ -53,7 +53,7 @@ _MAX_AT = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 
 _CLASSES: dict[str, type[Event]] = {
-    one.TYPE: one for one in get_args(AnyEvent) if one is not Unknown
+    event.TYPE: event for event in get_args(AnyEvent) if event is not Unknown
 }
 _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {}
 

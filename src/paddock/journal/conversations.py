@@ -1,6 +1,6 @@
-"""What a model was asked, each message once. A conversation is sent whole with every turn; here it
-is a chain of nodes, each with the digest of the one before, like commits: a turn adds what is new.
-The arguments of the action name the last node, so the chain of records holds all of it.
+"""The requests to a model, each message stored once. A conversation is sent whole with every turn;
+here it is a chain of nodes, each with the digest of the one before, like commits: a turn adds what
+is new. The arguments of the action name the last node, so the chain of records holds all of it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from paddock.journal.plain_values import MAX_VALUE_DEPTH, as_json
 from paddock.model.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from paddock.journal.keyed import Keyed
     from paddock.journal.log import RunLog
-    from paddock.journal.nodes import WrittenNodes
+    from paddock.journal.nodes import NodeReader
+    from paddock.journal.secrets.value_hmac import ValueHmac
 
 CONVERSATION = ("conversation", "request", "refs")  # what names the parts of a request
 MAX_MESSAGES = 20_000
@@ -28,7 +28,7 @@ _REPEATED = frozenset({"system", "instructions", "tools", "functions"})
 _LONG = 1 << 10  # characters; any other part of a request that is longer is kept once, too
 _MAX_KNOWN = 1 << 15  # nodes that are not written again; more than a conversation has
 
-Keep = Callable[[Mapping[str, Any], "Keyed | None"], str]
+Keep = Callable[[Mapping[str, Any], "ValueHmac | None"], str]
 
 
 class Conversations:
@@ -39,20 +39,21 @@ class Conversations:
         self._known: OrderedDict[bytes, str] = OrderedDict()
 
     def request(
-        self, body: Mapping[str, Any], of: str, keyed: Keyed | None = None
+        self, body: Mapping[str, Any], of: str, keyed: ValueHmac | None = None
     ) -> dict[str, Any]:
-        """For the arguments of an action: all of a request's body, whose messages are under `of`.
+        """Return the arguments of an action for a request's body, whose messages are under `of`.
         Raises JournalBroken. What is new is on disk when the record that names it is."""
-        said: dict[str, Any] = {}
+        conversation: dict[str, Any] = {}
         rest = dict(body)
-        if isinstance(given := body.get(of), list | str):
+        messages = body.get(of)
+        if isinstance(messages, list | str):
             del rest[of]
-            said["conversation"] = self._conversation(given, of, keyed)
+            conversation["conversation"] = self._conversation(messages, of, keyed)
         refs = {key: self._node(None, rest.pop(key), keyed) for key in body if _is_apart(key, rest)}
-        return {**said, "request": rest, **({"refs": refs} if refs else {})}
+        return {**conversation, "request": rest, **({"refs": refs} if refs else {})}
 
-    def add(self, messages: Sequence[Any], keyed: Keyed | None = None) -> dict[str, Any]:
-        """Keeps the messages of a conversation, and says where it ends."""
+    def add(self, messages: Sequence[Any], keyed: ValueHmac | None = None) -> dict[str, Any]:
+        """Store the messages of a conversation; return where it ends."""
         if len(messages) > MAX_MESSAGES:
             return {"count": len(messages), "is_cut": True}
         last: str | None = None
@@ -60,12 +61,14 @@ class Conversations:
             last = self._node(last, message, keyed)
         return {"count": len(messages), "last": last}
 
-    def _conversation(self, given: list[Any] | str, of: str, keyed: Keyed | None) -> dict[str, Any]:
-        if isinstance(given, str):
-            return {"of": of, "is_text": True, **self.add([given], keyed)}
-        return {"of": of, **self.add(given, keyed)}
+    def _conversation(
+        self, messages: list[Any] | str, of: str, keyed: ValueHmac | None
+    ) -> dict[str, Any]:
+        if isinstance(messages, str):
+            return {"of": of, "is_text": True, **self.add([messages], keyed)}
+        return {"of": of, **self.add(messages, keyed)}
 
-    def _node(self, before: str | None, message: Any, keyed: Keyed | None) -> str:
+    def _node(self, before: str | None, message: Any, keyed: ValueHmac | None) -> str:
         text = plain_text(message, MAX_VALUE_DEPTH)
         plain = message
         if text is None:
@@ -84,13 +87,14 @@ class Conversations:
 
 
 def conversation_of(log: RunLog, arguments: Mapping[str, Any]) -> list[Any]:
-    """The messages that an action's arguments name, oldest first, checked by their digests. Raises
-    NotFound or IntegrityError."""
+    """Return the messages that an action's arguments name, oldest first, checked by their digests.
+    Raises NotFound or IntegrityError."""
     return _Chain(log.nodes).messages(_conversation(arguments))
 
 
 def whole_arguments(log: RunLog, kind: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The arguments of a request as rules saw them, where its journal only names the messages."""
+    """Return the arguments of a request as rules saw them, where its journal only names the
+    messages."""
     if kind != "http" or "conversation" not in arguments:
         return arguments
     left = {key: one for key, one in arguments.items() if key not in CONVERSATION}
@@ -98,8 +102,8 @@ def whole_arguments(log: RunLog, kind: str, arguments: Mapping[str, Any]) -> Map
 
 
 def request_of(log: RunLog, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a request to a model as it was sent, as far as it was kept: secrets are masked,
-    and numbers that JSON has no exact spelling for are texts."""
+    """Return the body of a request to a model as it was sent, as far as it was stored: secrets are
+    masked, and numbers that JSON cannot write exactly are texts."""
     body = dict(arguments.get("request") or {})
     chain = _Chain(log.nodes)
     for key, digest in _refs(arguments).items():
@@ -114,7 +118,7 @@ def request_of(log: RunLog, arguments: Mapping[str, Any]) -> dict[str, Any]:
 class ChainCheck:
     """Checks what the actions of one journal name; a node that was checked is not read again."""
 
-    def __init__(self, nodes: WrittenNodes) -> None:
+    def __init__(self, nodes: NodeReader) -> None:
         self._nodes = nodes
         self._depths: dict[str, int] = {}
 
@@ -149,7 +153,7 @@ class ChainCheck:
 class _Chain:
     """Reads nodes, as many bytes as one request may have."""
 
-    def __init__(self, nodes: WrittenNodes) -> None:
+    def __init__(self, nodes: NodeReader) -> None:
         self._nodes = nodes
         self._room = MAX_READ_BYTES
 
@@ -157,17 +161,17 @@ class _Chain:
         return self._read(digest)["message"]
 
     def messages(self, about: Mapping[str, Any]) -> list[Any]:
-        found: list[Any] = []
+        messages: list[Any] = []
         at = about.get("last")
         while at is not None:
-            if len(found) >= MAX_MESSAGES:
+            if len(messages) >= MAX_MESSAGES:
                 raise IntegrityError(f"a conversation has more than {MAX_MESSAGES} messages")
             node = self._read(at)
-            found.append(node["message"])
+            messages.append(node["message"])
             at = _before(node, at)
-        if "last" in about and len(found) != about.get("count"):
+        if "last" in about and len(messages) != about.get("count"):
             raise IntegrityError("a conversation has another length than was recorded")
-        return found[::-1]
+        return messages[::-1]
 
     def _read(self, digest: str) -> Mapping[str, Any]:
         node, size = self._nodes.read(digest, self._room)
@@ -180,10 +184,10 @@ def _is_apart(key: str, rest: Mapping[str, Any]) -> bool:
     value = rest.get(key)
     if not isinstance(value, str | list | dict) or not value:
         return False
-    return key in _REPEATED or len(value if isinstance(value, str) else _spelled(value)) > _LONG
+    return key in _REPEATED or len(value if isinstance(value, str) else _json_text(value)) > _LONG
 
 
-def _spelled(value: Any) -> str:
+def _json_text(value: Any) -> str:
     text = plain_text(value, MAX_VALUE_DEPTH)
     return canonical_text(as_json(value)) if text is None else text
 
@@ -206,6 +210,6 @@ def _conversation(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _refs(arguments: Mapping[str, Any]) -> dict[str, str]:
     refs = arguments.get("refs", {})
-    if not isinstance(refs, dict) or not all(isinstance(one, str) for one in refs.values()):
+    if not isinstance(refs, dict) or not all(isinstance(digest, str) for digest in refs.values()):
         raise IntegrityError("this is no request that was kept")
     return refs

@@ -14,7 +14,7 @@ class JournalFull(JournalBroken, OutOfSpace):
     """The journal cannot be written because its disk is full or its run has used up its share."""
 
 
-class BudgetUsedUp(OutOfSpace):
+class BudgetExceeded(OutOfSpace):
     """The budget of the run has no room for a value that is of no use unless it is kept whole."""
 
 

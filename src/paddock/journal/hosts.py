@@ -1,4 +1,4 @@
-"""What the first record of a journal says about the program and the machine that wrote it."""
+"""The facts about the program and the machine that the first record of a journal states."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from paddock.journal.codec import FORMAT
-from paddock.journal.keys import PublicKey
+from paddock.journal.integrity.keys import PublicKey
 from paddock.model.events import Opened
 from paddock.model.version import __version__
 

@@ -22,14 +22,15 @@ import msgspec
 
 from paddock.journal.blobs import Blobs, put_back
 from paddock.journal.codec import decode, event_from, tags_of
-from paddock.journal.merkle import HASH_BYTES, leaf_hash
-from paddock.journal.nodes import WrittenNodes
-from paddock.journal.places import is_held
+from paddock.journal.integrity.merkle import HASH_BYTES, leaf_hash
+from paddock.journal.nodes import NodeReader
 from paddock.journal.records import Back, has_blobs, read_back
-from paddock.journal.segments import OpenSegments, batches, segment_name, segments
+from paddock.journal.run_directory import is_held
+from paddock.journal.segments import OpenSegments, segment_name, segments
 from paddock.model.errors import IntegrityError, NotFound
 from paddock.model.events import Closed, EncodedEvent, Event, Head, Opened, Record
 from paddock.model.steps import Step
+from paddock.objects.line_file import batches
 
 _FOLLOW_S = 0.05  # between two looks at a journal that is being written
 _TAIL_BYTES = 2 << 20  # of a segment in which its last head is looked for
@@ -40,20 +41,13 @@ _PAGE_SLACK = 300
 
 
 class Spot(NamedTuple):
-    """Where the line of a record begins."""
+    """The place where the line of a record begins."""
 
     segment: int
     offset: int
 
 
 START = Spot(1, 0)
-
-
-class Located(NamedTuple):
-    """A record and where it is."""
-
-    spot: Spot
-    record: Record
 
 
 class Covered:
@@ -82,7 +76,7 @@ class RunLog:
     def __init__(self, directory: Path, covered: Covered | None = None) -> None:
         self.directory = directory
         self.covered = covered
-        self.nodes = WrittenNodes(directory)
+        self.nodes = NodeReader(directory)
         self._blobs = Blobs(directory)
         self._steps: dict[int, list[Spot]] = {}
         self._scanned = START
@@ -90,14 +84,14 @@ class RunLog:
 
     @cached_property
     def opening(self) -> Record:
-        """The first record. Raises NotFound before there is one."""
+        """Return the first record. Raises NotFound before there is one."""
         for record in self.events():
             return record
         raise NotFound(f"{self.directory} has no whole record yet")
 
     @property
     def opened(self) -> Opened:
-        """The first event. Raises IntegrityError if it does not open a run."""
+        """Return the first event. Raises IntegrityError if it does not open a run."""
         event = self.opening.event
         if not isinstance(event, Opened):
             raise IntegrityError(f"the first record of {self.directory.name} does not open a run")
@@ -105,20 +99,13 @@ class RunLog:
 
     def events(self, *of: type[Event], since: Spot = START) -> Iterator[Record]:
         """Yield the records with events of these types, or all records, in order."""
-        return (record for _, record in self.located(*of, since=since))
-
-    def located(self, *of: type[Event], since: Spot = START) -> Iterator[Located]:
-        """Yield the same records, each with where it is."""
-        if not of:
-            for spot, line, back in self.scan(since):
-                yield Located(spot, _decoded(line, back))
-            return
         tags = tags_of(of)
-        for spot, line, back in self.scan(since):
-            if back[2] in tags:
-                record = _decoded(line, back)
-                if isinstance(record.event, of):
-                    yield Located(spot, record)
+        for _, line, back in self.scan(since):
+            if of and back[2] not in tags:
+                continue
+            record = _decoded(line, back)
+            if not of or isinstance(record.event, of):
+                yield record
 
     def follow(self, since: Spot = START) -> Iterator[Record]:
         """Yield every record, and new ones as they are written. Ends when the run is closed, or
@@ -141,7 +128,8 @@ class RunLog:
         return (line for _, line, _ in self.scan(START))
 
     def scan(self, spot: Spot) -> Iterator[tuple[Spot, bytes, Back]]:
-        """Whole lines with what their ends say. Damage is passed over only if nothing follows."""
+        """Yield whole lines with what their ends say. Damage is passed over only if nothing
+        follows."""
         if self.covered is None:
             return self._scan_all(spot)
         return self._scan_covered(spot, self.covered)
@@ -181,7 +169,7 @@ class RunLog:
             number, offset = number + 1, 0
 
     def blob(self, digest: str, size: int) -> bytes:
-        """A piece of a body, checked. Raises NotFound or IntegrityError."""
+        """Return a piece of a body, checked. Raises NotFound or IntegrityError."""
         return self._blobs.read(digest, limit=size)
 
     def whole(self, record: Record) -> Record:
@@ -202,7 +190,7 @@ class RunLog:
         return sorted(self._steps)
 
     def step(self, number: int) -> Step:
-        """One step, wherever its records are."""
+        """Return one step, wherever its records are."""
         self._scan()
         spots = self._steps.get(number)
         if spots is None:
@@ -211,7 +199,7 @@ class RunLog:
             return self._step(files, number, spots)
 
     def steps(self) -> Iterator[Step]:
-        """Every step in order of its number."""
+        """Yield every step in order of its number."""
         numbers = self.step_numbers()
         with OpenSegments(self.directory) as files:
             for number in numbers:

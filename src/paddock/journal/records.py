@@ -13,16 +13,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from paddock.journal.canonical import canonical_text, encoded
-from paddock.journal.merkle import Tree
+from paddock.journal.integrity.merkle import MerkleTree
+from paddock.journal.integrity.step_counts import StepCounts
 from paddock.journal.plain_values import as_json
-from paddock.journal.step_counts import StepCounts
 from paddock.model.errors import IntegrityError
-from paddock.model.events import BlobRef
+from paddock.model.events import BlobRef, Event
 
 # What "after" says in the first record.
 NOTHING_BEFORE = b"0" * 64
-# A line is bounded before it is parsed. Large values are blobs, so honest lines are far shorter.
-MAX_LINE_BYTES = 2 << 20
 
 _FRONT = b'{"after":"'
 _HASH = slice(len(_FRONT), len(_FRONT) + 64)
@@ -51,7 +49,7 @@ class Chain:
 
     def __init__(self) -> None:
         self.last = NOTHING_BEFORE
-        self.tree = Tree()
+        self.tree = MerkleTree()
         self.steps = StepCounts()
 
     @property
@@ -61,7 +59,7 @@ class Chain:
     def link(
         self, kind: str, body: str, *, at: int, step: int | None, blobs: Sequence[BlobRef] = ()
     ) -> bytes:
-        """The next line, without its end, for a body that is canonical text already."""
+        """Return the next line, without its end, for a body that is canonical text already."""
         referred = f'"blobs":{_blob_list(blobs)},' if blobs else ""
         where = "" if step is None else f',"step":{step}'
         line = encoded(
@@ -88,21 +86,33 @@ class Chain:
 
 
 def read_back(line: bytes) -> Back | None:
-    """Number, step and type from the end of a line, without parsing what stands before."""
-    found = _BACK.fullmatch(line, line.rfind(_NUMBER))
-    if found is None or line[:10] != _FRONT:
+    """Return number, step and type from the end of a line, without parsing what stands before."""
+    match = _BACK.fullmatch(line, line.rfind(_NUMBER))
+    if match is None or line[:10] != _FRONT:
         return None
-    n, step, kind = found.groups()
+    n, step, kind = match.groups()
     return int(n), None if step is None else int(step), kind
 
 
+def line_end(event: type[Event]) -> bytes:
+    """Return how the line of every record with that event ends, and no other."""
+    return b'"type":"%b"}' % event.TYPE.encode()
+
+
+def may_call_model(line: bytes) -> bool:
+    """Return False for a proposed action that is certainly no call of a model. Most are none, and
+    need not be parsed to know it."""
+    return b'"kind":"model"' in line
+
+
 def hash_before(line: bytes) -> str:
-    """The hash that a record claims for the one before it."""
+    """Return the hash that a record claims for the one before it."""
     return line[_HASH].decode("ascii", "replace")
 
 
 def has_blobs(line: bytes) -> bool:
-    """Whether a record refers to blobs. Only its time stands between the hash and that list."""
+    """Return whether a record refers to blobs. Only its time stands between the hash and that
+    list."""
     return line.find(b',"blobs":[', 75, 75 + 40) >= 0
 
 

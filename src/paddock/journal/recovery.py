@@ -1,4 +1,5 @@
-"""What a writer that crashed left behind: the whole records, and the torn end that is to be cut.
+"""The state that a crashed writer left behind: the whole records, and the torn end that is to be
+cut.
 
 Only an end may be cut. Damage with whole records after it is not a crash's, and is refused.
 """
@@ -11,15 +12,16 @@ from pathlib import Path
 import msgspec
 
 from paddock.journal.codec import decode
-from paddock.journal.keys import PublicKey
-from paddock.journal.records import Chain, ChainBroken, read_back
-from paddock.journal.segments import batches, segment_number, segments
+from paddock.journal.integrity.keys import PublicKey
+from paddock.journal.records import Chain, ChainBroken, line_end, read_back
+from paddock.journal.segments import segment_number, segments
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput
-from paddock.model.events import Opened, Recovered
+from paddock.model.events import Closed, Head, Opened, Recovered
+from paddock.objects.line_file import batches
 
 
-class Found(msgspec.Struct, frozen=True):
-    """Where a journal can go on: after `size` bytes of `segment`."""
+class InterruptedJournal(msgspec.Struct, frozen=True):
+    """A journal that can go on after `size` bytes of `segment`."""
 
     run: str
     chain: Chain
@@ -29,9 +31,9 @@ class Found(msgspec.Struct, frozen=True):
     cut: Recovered  # the event that says so
 
 
-def examine(directory: Path, key: PublicKey) -> Found:
-    """Reads the whole journal. `IntegrityError` if it is not as a crash leaves it, `Conflict` if
-    it was closed."""
+def examine(directory: Path, key: PublicKey) -> InterruptedJournal:
+    """Read the whole journal. Raises IntegrityError if it is not as a crash leaves it, and Conflict
+    if it was closed."""
     paths = segments(directory)
     if [segment_number(path) for path in paths] != list(range(1, len(paths) + 1)):
         raise IntegrityError(f"{directory}: a segment is missing; verify the journal")
@@ -45,11 +47,12 @@ def examine(directory: Path, key: PublicKey) -> Found:
         raise Conflict(f"the journal in {directory} is closed")
     cut = Recovered(len(read.torn), sha256(read.torn).hexdigest(), paths[-1].name)
     last_at = decode(read.last).at
-    return Found(opened.run, read.chain, paths[-1], read.end, last_at, cut)
+    return InterruptedJournal(opened.run, read.chain, paths[-1], read.end, last_at, cut)
 
 
 class _Reading:
-    """How far the chain was followed: first and last lines, bytes of the last segment, its rest."""
+    """The chain as far as it was followed: first and last lines, bytes of the last segment, its
+    rest."""
 
     def __init__(self) -> None:
         self.chain = Chain()
@@ -59,8 +62,9 @@ class _Reading:
 
     @property
     def is_closed(self) -> bool:
-        """`closed` and its head come with one write; `closed` alone is the torn end of it."""
-        return self.before.endswith(b'"type":"closed"}') and self.last.endswith(b'"type":"head"}')
+        """Return whether the run was closed. `closed` and its head come with one write; `closed`
+        alone is the torn end of it."""
+        return self.before.endswith(line_end(Closed)) and self.last.endswith(line_end(Head))
 
     def segment(self, path: Path) -> None:
         if self.torn:

@@ -1,5 +1,5 @@
-"""The files of a journal: numbered segments of lines. Lines are read here in bounded pieces, and
-appended by one write each; what a line says is not known here.
+"""The files of a journal: numbered segments of lines. A line is appended by one write; what it says
+is not known here. How lines are read in bounded batches lives in `objects.line_file`.
 """
 
 from __future__ import annotations
@@ -8,28 +8,18 @@ import contextlib
 import errno
 import os
 import re
-import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
-from paddock.journal.records import MAX_LINE_BYTES
 from paddock.model.errors import IntegrityError, InvalidInput
+from paddock.objects.file_bytes import open_to_read, sync_directory
+from paddock.objects.line_file import MAX_LINE_BYTES
 
 _NAME = re.compile(r"(\d{6})\.jsonl")
-_READ_BYTES = 1 << 20
 _LINE_BYTES = 4 << 10  # most lines are shorter: one read
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = _APPEND | os.O_CREAT | os.O_EXCL
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """Some whole lines, without their ends, from `offset` on; `torn` follows the last of them."""
-
-    offset: int
-    lines: list[bytes]
-    torn: bytes = b""
 
 
 def segment_name(number: int) -> str:
@@ -37,12 +27,12 @@ def segment_name(number: int) -> str:
 
 
 def segment_number(path: Path) -> int:
-    found = _NAME.fullmatch(path.name)
-    return int(found[1]) if found else 0
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else 0
 
 
 def segments(directory: Path) -> list[Path]:
-    """The segments of a journal in their order; gaps are for the caller to find."""
+    """Return the segments of a journal in their order; gaps are for the caller to find."""
     try:
         names = sorted(name for name in os.listdir(directory) if _NAME.fullmatch(name))
     except OSError as error:
@@ -50,23 +40,6 @@ def segments(directory: Path) -> list[Path]:
     if not names:
         raise InvalidInput(f"{directory} is not a journal: it has no segment")
     return [directory / name for name in names]
-
-
-def batches(path: Path, start: int = 0) -> Iterator[Batch]:
-    """The lines of a segment from the byte `start` on; only the last batch can have a torn rest."""
-    with open(path, "rb", buffering=0, opener=open_to_read) as file:
-        file.seek(start)
-        offset, rest = start, b""
-        while piece := file.read(_READ_BYTES):
-            lines = (rest + piece).split(b"\n") if rest else piece.split(b"\n")
-            rest = lines.pop()
-            if len(rest) > MAX_LINE_BYTES:
-                raise IntegrityError(f"{path.name}: a line has more than {MAX_LINE_BYTES} bytes")
-            if lines:
-                yield Batch(offset, lines)
-                offset += sum(map(len, lines)) + len(lines)
-        if rest:
-            yield Batch(offset, [], rest)
 
 
 class OpenSegments:
@@ -85,7 +58,7 @@ class OpenSegments:
         self._fds.clear()
 
     def line(self, number: int, offset: int) -> bytes:
-        """The whole line that begins at a byte of a segment."""
+        """Return the whole line that begins at a byte of a segment."""
         if number not in self._fds:
             self._fds[number] = open_to_read(self._directory / segment_name(number))
         for size in (_LINE_BYTES, MAX_LINE_BYTES + 1):
@@ -115,7 +88,7 @@ class Appender:
 
     @classmethod
     def reopened(cls, path: Path, size: int) -> Appender:
-        """The last segment, cut to its whole lines."""
+        """Return the last segment, cut to its whole lines."""
         fd = os.open(path, _APPEND)
         try:
             os.ftruncate(fd, size)
@@ -125,7 +98,7 @@ class Appender:
         return cls(path.parent, segment_number(path), fd, size)
 
     def write(self, data: bytes) -> None:
-        """Appends all of it or nothing: what was written in part is cut off again."""
+        """Append all of it or nothing: what was written in part is cut off again."""
         try:
             written = os.write(self._fd, data)
             if written != len(data):
@@ -139,14 +112,14 @@ class Appender:
         self.size += len(data)
 
     def roll(self) -> None:
-        """Goes on in a new segment."""
+        """Go on in a new segment."""
         fd = os.open(self._directory / segment_name(self.number + 1), _NEW, 0o600)
         self._unflushed.append(self._fd)
         self._fd, self.size, self._is_named = fd, 0, False
         self.number += 1
 
     def take_unflushed(self) -> Unflushed:
-        """What must reach the disk for everything written so far to be there."""
+        """Return what must reach the disk for everything written so far to be there."""
         taken = Unflushed(self._fd, self._unflushed, None if self._is_named else self._directory)
         self._unflushed, self._is_named = [], True
         return taken
@@ -175,26 +148,3 @@ class Unflushed(msgspec.Struct, frozen=True):
         if self.directory is not None:
             sync_directory(self.directory)
             sync_directory(self.directory.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Returns when the names in it are on disk."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def open_to_read(path: str | Path, flags: int = os.O_RDONLY) -> int:
-    """Opens a file of a journal. IntegrityError where it cannot be opened or is no file: a link, a
-    directory, or a named pipe, which would be waited for without end."""
-    name = os.path.basename(path)
-    try:
-        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        raise IntegrityError(f"{name} is unreadable: {error.strerror}") from None
-    if stat.S_ISREG(os.fstat(fd).st_mode):
-        return fd
-    os.close(fd)
-    raise IntegrityError(f"{name} is not a file")

@@ -52,13 +52,14 @@ class Traffic:
         return _count(self.step.arguments, "port")
 
     @property
-    def place(self) -> str:
-        """`host:port`, or the host alone where there is no port."""
+    def endpoint(self) -> str:
+        """Return `host:port`, or the host alone where there is no port."""
         return f"{self._url_host}:{self.port}" if self.port else self._url_host
 
     @property
     def method(self) -> str | None:
-        """The method of a request, the transport of a connection, the type of a DNS query."""
+        """Return the method of a request, the transport of a connection, or the type of a DNS
+        query."""
         match self.step.kind:
             case Kind.CONNECT:
                 key = "transport"
@@ -74,7 +75,7 @@ class Traffic:
 
     @property
     def target(self) -> str:
-        """Path and query as they were sent; empty for what has none."""
+        """Return path and query as they were sent; empty for what has none."""
         path = _text(self.step.arguments, "path") or ""
         query = _text(self.step.arguments, "query")
         return f"{path}?{query}" if query else path
@@ -90,7 +91,7 @@ class Traffic:
 
     @property
     def status(self) -> int | None:
-        """The status that the agent got, also where Paddock itself gave it."""
+        """Return the status that the agent got, also where Paddock itself gave it."""
         if not self.is_http:
             return None
         status = _count(self.step.result, "status")
@@ -105,31 +106,31 @@ class Traffic:
 
     @property
     def bytes_out(self) -> int | None:
-        """How much was sent, to a server or to a stand-in: of a body, or all that a connection
-        carried. None where nobody counted."""
+        """Return how much was sent, to a server or to a stand-in: of a body, or all that a
+        connection carried. None where nobody counted."""
         if self.step.outcome in _OWN_STATUS and "stand_in" not in self.step.result:
             return None if self.step.kind is Kind.DNS else 0
         return self._sum("bytes_out", self.body_bytes)
 
     @property
     def bytes_in(self) -> int | None:
-        """How much came back."""
+        """Return how much came back."""
         return self._sum("bytes_in", _count(self.step.result, "bytes"))
 
     @property
     def body_bytes(self) -> int | None:
-        """The length of a request's body, where it was counted."""
+        """Return the length of a request's body, where it was counted."""
         streamed = _count(mapping(self.step.result.get("sent")), "bytes")
         return _count(self.step.arguments, "body_bytes") if streamed is None else streamed
 
     @property
     def address(self) -> str | None:
-        """The address that was really dialled."""
+        """Return the address that was really dialled."""
         return _text(self.step.result, "address")
 
     @property
     def _url_host(self) -> str:
-        """The host as a URL has it: an IPv6 address stands in brackets."""
+        """Return the host as a URL has it: an IPv6 address stands in brackets."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     def _sum(self, key: str, body: int | None) -> int | None:

@@ -24,19 +24,20 @@ from paddock.journal.blobs import SHORT_TEXT, Blobs, set_aside, stored, stored_b
 from paddock.journal.budget import RecordBudget
 from paddock.journal.canonical import canonical_text
 from paddock.journal.codec import body_of, decode, encode
-from paddock.journal.commit import GroupCommit
 from paddock.journal.conversations import Conversations
 from paddock.journal.errors import JournalBroken, JournalFull, broken
-from paddock.journal.head_timer import HEAD_TIMER
-from paddock.journal.heads import sign_head
+from paddock.journal.group_commit import GroupCommit
 from paddock.journal.hosts import with_host_facts
-from paddock.journal.keyed import Keyed
-from paddock.journal.keys import SigningKey
-from paddock.journal.mask import Masker
-from paddock.journal.nodes import Nodes, node_line
-from paddock.journal.places import Place
+from paddock.journal.integrity.head_timer import HEAD_TIMER
+from paddock.journal.integrity.heads import sign_head
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.nodes import FILE_NAME as NODES_FILE
+from paddock.journal.nodes import node_line
 from paddock.journal.plain_values import StoredBytes
 from paddock.journal.records import Chain
+from paddock.journal.run_directory import RunDirectory
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.journal.segments import Appender
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.events import (
@@ -54,6 +55,7 @@ from paddock.model.events import (
 )
 from paddock.model.sizes import format_size
 from paddock.model.space import is_out_of_space
+from paddock.objects.pack import Pack
 
 # Only the journal itself writes these, and nobody writes what is not known.
 _OWN_EVENTS = (Opened, Head, Recovered, Closed, Unknown)
@@ -80,7 +82,7 @@ class Rhythm(msgspec.Struct, frozen=True):
     segment_bytes: int = 32 << 20
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     """One event to record. Events of one `extend` are written together or not at all."""
 
     event: AnyEvent
@@ -100,7 +102,7 @@ class Journal:
 
     def __init__(
         self,
-        place: Place,
+        run_directory: RunDirectory,
         appender: Appender,
         chain: Chain,
         key: SigningKey,
@@ -111,15 +113,15 @@ class Journal:
         budget: RecordBudget | None = None,
     ) -> None:
         self.run = run
-        self.directory = place.directory
+        self.directory = run_directory.directory
         self.listeners: list[Callable[[Record], None]] = []  # hear each record, once written
         # Hear once, from any thread, that nothing can be recorded any more. They must not block.
         self.failure_listeners: list[Callable[[HostCannot], None]] = []
         self.budget = budget or RecordBudget()
-        self.blobs = Blobs(place.directory, self.budget)
+        self.blobs = Blobs(run_directory.directory, self.budget)
         self.conversations = Conversations(self.keep)
-        self._nodes = Nodes(place.directory)
-        self._place = place
+        self._nodes = Pack(run_directory.directory / NODES_FILE)
+        self._run_directory = run_directory
         self._appender = appender
         self._chain = chain
         self._key = key
@@ -151,24 +153,24 @@ class Journal:
         is_quick: bool = False,
         budget: RecordBudget | None = None,
     ) -> Journal:
-        """A new journal in a directory that does not exist yet or is empty.
+        """Return a new journal in a directory that does not exist yet or is empty.
 
         The format, the key and the host are added to `opened`. The first record is signed at once.
         A quick one does not wait until the disk has it.
         """
         if not opened.run:
             raise InvalidInput("a journal is opened with the name of its run")
-        place = Place.claim_new(directory, key)
+        run_directory = RunDirectory.claim_new(directory, key)
         try:
             appender = Appender.first(directory)
         except OSError as error:
-            place.release()
+            run_directory.release()
             raise broken(f"cannot begin a journal in {directory}", error) from None
         journal = cls(
-            place, appender, Chain(), key, masker,
+            run_directory, appender, Chain(), key, masker,
             run=opened.run, rhythm=rhythm or Rhythm(), budget=budget,
         )  # fmt: skip
-        first = Entry(with_host_facts(opened, key.public))
+        first = JournalEntry(with_host_facts(opened, key.public))
         journal._first(journal._prepared(first), is_quick=is_quick)
         return journal
 
@@ -182,31 +184,38 @@ class Journal:
         rhythm: Rhythm | None = None,
     ) -> Journal:
         """Goes on with a journal whose writer is gone: cuts a torn end, and records that it did."""
-        place = Place.claim_again(directory, key)
+        run_directory = RunDirectory.claim_again(directory, key)
         try:
-            found = recovery.examine(directory, key.public)
-            appender = Appender.reopened(found.segment, found.size)
+            interrupted = recovery.examine(directory, key.public)
+            appender = Appender.reopened(interrupted.segment, interrupted.size)
         except OSError as error:
-            place.release()
+            run_directory.release()
             raise broken(f"cannot go on in {directory}", error) from None
         except BaseException:
-            place.release()
+            run_directory.release()
             raise
         journal = cls(
-            place, appender, found.chain, key, masker, run=found.run, rhythm=rhythm or Rhythm()
+            run_directory,
+            appender,
+            interrupted.chain,
+            key,
+            masker,
+            run=interrupted.run,
+            rhythm=rhythm or Rhythm(),
         )
-        journal._last_at = found.last_at
-        journal._first(journal._prepared(Entry(found.cut)))
+        journal._last_at = interrupted.last_at
+        journal._first(journal._prepared(JournalEntry(interrupted.cut)))
         return journal
 
     @property
     def position(self) -> int:
-        """The number of the last record."""
+        """Return the number of the last record."""
         return self._chain.size - 1
 
     @property
     def head(self) -> Head | None:
-        """The last head that was signed. Saved elsewhere, it proves what was in the journal."""
+        """Return the last head that was signed. Saved elsewhere, it proves what was in the
+        journal."""
         return self._head
 
     @property
@@ -215,16 +224,16 @@ class Journal:
 
     def append(self, event: AnyEvent, step: int | None = None) -> int:
         """Write one record and return its number."""
-        return self._write([self._prepared(_checked(Entry(event, step)))])
+        return self._write([self._prepared(_checked(JournalEntry(event, step)))])
 
-    def extend(self, entries: Iterable[Entry]) -> int:
+    def extend(self, entries: Iterable[JournalEntry]) -> int:
         """Writes some records with one write and returns the number of the last."""
         prepared = [self._prepared(_checked(entry)) for entry in entries]
         if not prepared:
             raise InvalidInput("there is nothing to append")
         return self._write(prepared)
 
-    def keep(self, value: Mapping[str, Any], keyed: Keyed | None = None) -> str:
+    def keep(self, value: Mapping[str, Any], keyed: ValueHmac | None = None) -> str:
         """Writes a value beside the records, masked, and answers the digest by which a record may
         name it. It is on disk when that record is. With `keyed`, what was masked is compared by a
         hash."""
@@ -250,7 +259,7 @@ class Journal:
                 raise self._broken(error) from None
 
     def store_bytes(self, data: bytes) -> StoredBytes:
-        """The same for a piece of a body that is no text, or too long to be one value."""
+        """Store a piece of a body that is no text, or too long to be one value."""
         if self._masker is not None:
             text = data.decode("utf-8", "surrogateescape")
             if not self._masker.is_clean_long(text):
@@ -295,7 +304,7 @@ class Journal:
     def close(self, ended_by: str | None = None) -> Head:
         """End the journal with a `closed` record and a last head, on disk. It is not reopened."""
         closed = Closed(ended_by, self._left_out())
-        head = self._write_signed([self._prepared(Entry(closed))])
+        head = self._write_signed([self._prepared(JournalEntry(closed))])
         self._flush()
         self._end("the journal is closed", is_closed=True)
         return head
@@ -320,8 +329,8 @@ class Journal:
             self._end("the journal could not be begun")
             raise
 
-    def _prepared(self, entry: Entry) -> _Prepared:
-        """Everything that needs no order: masked, canonical, large values set aside."""
+    def _prepared(self, entry: JournalEntry) -> _Prepared:
+        """Do everything that needs no order: mask, encode, set large values aside."""
         event = entry.event
         kind = event.TYPE
         text = encode(event) if entry.text is None else entry.text
@@ -344,7 +353,7 @@ class Journal:
         with self._guard:
             self._check()
             if not is_signed:  # the end of a journal has room in any case
-                self._check_room(sum(len(one.text) + _LINE_BYTES for one in prepared))
+                self._check_room(sum(len(entry.text) + _LINE_BYTES for entry in prepared))
                 prepared = self._with_budget(prepared)
             try:
                 lines = self._lines(prepared)
@@ -428,7 +437,7 @@ class Journal:
                     listener(record)
 
     def _now(self) -> int:
-        """Microseconds; a clock that was set back stands still here."""
+        """Return the time in microseconds; a clock that was set back stands still here."""
         self._last_at = max(self._last_at, time.time_ns() // 1000)
         return self._last_at
 
@@ -458,9 +467,9 @@ class Journal:
             raise JournalBroken(f"journal of run {self.run} belongs to the process that opened it")
 
     def _broken(self, error: BaseException) -> JournalBroken:
-        said = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         is_first = self._ended is None
-        self._ended = self._ended or f"it cannot be written: {said}"
+        self._ended = self._ended or f"it cannot be written: {reason}"
         self._is_full = self._is_full or is_out_of_space(error)
         failure = (JournalFull if self._is_full else JournalBroken)(
             f"journal of run {self.run}: {self._ended}",
@@ -471,7 +480,8 @@ class Journal:
         return failure
 
     def _full(self) -> JournalFull:
-        """The journal is sound and can be closed, but nothing more is recorded in it."""
+        """Return the error of a journal that is sound and can be closed, but takes no more
+        records."""
         limit = format_size(self.budget.limit)
         failure = JournalFull(
             f"run {self.run} has used up what it may store: its budget of {limit}, and what is"
@@ -491,16 +501,16 @@ class Journal:
 
     def _end(self, why: str, *, is_closed: bool = False) -> None:
         with self._flushing, self._guard:
-            if self._generation != _generation or self._place.is_released:
+            if self._generation != _generation or self._run_directory.is_released:
                 return
             self._ended, self._is_closed = self._ended or why, is_closed
             self._appender.close()
             self.blobs.close()
             self._nodes.close()
-            self._place.release()
+            self._run_directory.release()
 
 
-def _checked(entry: Entry) -> Entry:
+def _checked(entry: JournalEntry) -> JournalEntry:
     if isinstance(entry.event, _OWN_EVENTS) or not isinstance(entry.event, Event):
         raise InvalidInput(f"{type(entry.event).__name__} is not the caller's to record")
     step = entry.step

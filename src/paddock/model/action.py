@@ -35,7 +35,7 @@ class Effect(enum.StrEnum):
 
     @property
     def is_write(self) -> bool:
-        """Whether something is different afterwards."""
+        """True if something is different afterwards."""
         return self is not Effect.READ
 
 
@@ -107,7 +107,7 @@ class Action(msgspec.Struct, frozen=True):
         )
 
     def at(self, step: int) -> Action:
-        """The same as a step of a run."""
+        """Return the same action as a step of a run."""
         return msgspec.structs.replace(self, step=step)
 
 
@@ -159,5 +159,5 @@ class Receipt(msgspec.Struct, frozen=True):
 
     @property
     def is_done(self) -> bool:
-        """Whether the real thing was done and went well."""
+        """True if the real effect happened and went well."""
         return self.outcome is Outcome.DONE

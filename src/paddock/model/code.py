@@ -63,11 +63,11 @@ class Result(msgspec.Struct, frozen=True):
         return hash((self.text, self.html, self.png))  # not all forms can be hashed
 
     def formats(self) -> list[str]:
-        """The forms that are there: names of fields, then the mime types of `extra`."""
+        """Return the available forms: names of fields, then the MIME types of `extra`."""
         return [n for n in _FIELDS.values() if getattr(self, n) is not None] + list(self.extra)
 
     def __getitem__(self, form: str) -> Any:
-        """One form, by the name of its field or by its mime type."""
+        """Return one form, by the name of its field or by its MIME type."""
         name = _FIELDS.get(form, form)
         if name in _FIELDS.values():
             return getattr(self, name)
@@ -158,7 +158,7 @@ class ExecutionBuilder:
         return None
 
     def build(self) -> Execution:
-        """The execution as far as it is known."""
+        """Return the execution as far as it is known."""
         logs = Logs(tuple(self._logs["stdout"]), tuple(self._logs["stderr"]))
         return Execution(tuple(self._results), logs, self._error, self._count)
 
@@ -199,7 +199,7 @@ class MessageReader:
 
     @property
     def is_mid_message(self) -> bool:
-        """Whether an end of the stream now would cut a message."""
+        """True if the end of the stream now would cut a message."""
         return bool(self._buffer)
 
     def feed(self, data: bytes | bytearray) -> list[dict[str, Any]]:
@@ -262,7 +262,7 @@ def _is_same_id(cell: object, expected: int) -> bool:
 
 
 def _make_result(data: Mapping[str, Any], is_main: bool) -> Result:
-    known: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     extra: dict[str, Any] = {}
     for mime, value in data.items():
         name = _FIELDS.get(mime)
@@ -271,8 +271,8 @@ def _make_result(data: Mapping[str, Any], is_main: bool) -> Result:
         elif name != "json" and not isinstance(value, str):
             raise _malformed(f"display: {mime} must be text")
         else:
-            known[name] = value
-    return Result(**known, extra=extra, is_main_result=is_main)
+            fields[name] = value
+    return Result(**fields, extra=extra, is_main_result=is_main)
 
 
 def _error(message: dict[str, Any]) -> ExecutionError:
@@ -295,7 +295,7 @@ def _text(message: dict[str, Any], key: str) -> str:
 
 
 def _clean(value: Any, depth: int = 0) -> Any:
-    """The same value with text that can be encoded, and never deeper than can be walked."""
+    """Return the value with text that can be encoded, no deeper than can be walked."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if depth >= MAX_DEPTH:
@@ -312,7 +312,7 @@ def _clean(value: Any, depth: int = 0) -> Any:
 
 
 def _weight(value: Any) -> int:
-    """About how many bytes a cleaned value takes."""
+    """Return the approximate size of a cleaned value in bytes."""
     if isinstance(value, str):
         return len(value.encode())
     if isinstance(value, dict):

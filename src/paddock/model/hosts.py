@@ -34,8 +34,8 @@ _REGISTRIES = frozenset({"ac", "co", "com", "edu", "gov", "ltd", "mil", "net", "
 
 
 def canonical_host(text: str) -> str:
-    """The one spelling of a name or an address: lower case, no root dot, A-labels; IPv4 as four
-    numbers, IPv6 compressed and without brackets. Raises InvalidInput for anything else."""
+    """Return the canonical form of a name or address: lower case, no root dot, A-labels; IPv4 as
+    four numbers, IPv6 compressed and without brackets. Raises InvalidInput for anything else."""
     if not isinstance(text, str) or not text:
         what = "an empty text" if text == "" else f"a {type(text).__name__}"
         raise InvalidInput(f"{what} is not a host", hint="write a name or an address")
@@ -45,8 +45,13 @@ def canonical_host(text: str) -> str:
 
 
 def is_address(host: str) -> bool:
-    """Whether a canonical host is an address and not a name."""
+    """Return whether a canonical host is an address and not a name."""
     return ":" in host or host.rpartition(".")[2].isdigit()
+
+
+def bracketed(host: str) -> str:
+    """Return a canonical host as it stands before a port: an IPv6 address is in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 class HostPattern(msgspec.Struct, frozen=True, order=True):
@@ -58,7 +63,7 @@ class HostPattern(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: str) -> HostPattern:
-        """`api.example.com`, `*.example.com`, `10.0.0.5` or `[::1]`. Raises InvalidInput."""
+        """Parse `api.example.com`, `*.example.com`, `10.0.0.5` or `[::1]`. Raises InvalidInput."""
         if not isinstance(text, str) or not text.startswith("*"):
             _forbid_stars(text)
             return cls(canonical_host(text))
@@ -76,17 +81,17 @@ class HostPattern(msgspec.Struct, frozen=True, order=True):
         return cls(host, is_wildcard=True)
 
     def matches(self, host: str) -> bool:
-        """Whether a canonical host is meant."""
+        """Return whether the pattern matches a canonical host."""
         return host.endswith("." + self.host) if self.is_wildcard else host == self.host
 
     def covers(self, other: HostPattern) -> bool:
-        """Whether it means all that the other one does."""
+        """Return whether the pattern matches every host that the other one matches."""
         if other.is_wildcard and other.host == self.host:
             return self.is_wildcard
         return self.matches(other.host) and (self.is_wildcard or not other.is_wildcard)
 
     def overlaps(self, other: HostPattern) -> bool:
-        """Whether some host is meant by both."""
+        """Return whether some host matches both patterns."""
         return self.covers(other) or other.covers(self)
 
     def __str__(self) -> str:
@@ -123,22 +128,22 @@ def _check_name(host: str) -> None:
 
 def _address(host: str) -> str:
     try:
-        found = ip_address(host)
+        address = ip_address(host)
     except ValueError:
         raise InvalidInput(
             f"{host[:60]!r} is neither a name nor an address",
             hint="write IPv4 as four numbers, as in 127.0.0.1",
         ) from None
-    if isinstance(found, IPv6Address):
-        if found.scope_id is not None:
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
             raise InvalidInput(f"{host[:60]!r}: an address with a zone is not supported")
         # The same machine, and rules about its IPv4 address must see it.
-        return str(found.ipv4_mapped or found)
-    return str(found)
+        return str(address.ipv4_mapped or address)
+    return str(address)
 
 
 def _ascii(text: str) -> str:
-    """A name in another script as it goes over the wire."""
+    """Encode an internationalised name as it goes over the wire."""
     if _DISPUTED.search(text):
         raise InvalidInput(
             f"{text[:60]!r} is read as different names by different programs",
@@ -155,7 +160,9 @@ def _ascii(text: str) -> str:
 def _a_label(label: str, text: str) -> str:
     if label.isascii():
         return label
-    is_plain = all(one == "-" or unicodedata.category(one) in _LETTERS for one in label)
+    is_plain = all(
+        character == "-" or unicodedata.category(character) in _LETTERS for character in label
+    )
     is_framed = label[0] != "-" != label[-1] and unicodedata.category(label[0])[0] != "M"
     if not is_plain or not is_framed or label[2:4] == "--":
         raise InvalidInput(f"{text[:60]!r} is not a host", hint="write letters, digits and -")
@@ -171,7 +178,7 @@ def _forbid_stars(text: object) -> None:
 
 
 def _is_shared(host: str) -> bool:
-    """Whether names below it are given out to anybody: `com`, `co.uk`."""
+    """Return whether anybody can register names below it: `com`, `co.uk`."""
     labels = host.split(".")
     return len(labels) == 1 or (
         len(labels) == 2 and len(labels[1]) == 2 and labels[0] in _REGISTRIES

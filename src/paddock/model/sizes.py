@@ -23,7 +23,7 @@ _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_size(value: int | float | str, what: str) -> int:
-    """Bytes from `512MiB`, `1GB`, `4096`; `what` names the thing in the error."""
+    """Parse `512MiB`, `1GB` or `4096` to bytes; `what` names the thing in the error."""
     say = "a size such as 512MiB, 1GiB or 4096"
     size = int(_quantity(value, what, _SIZE_UNITS, say, (MAX_SIZE, "1024TiB")))
     if size < 1:
@@ -32,14 +32,14 @@ def parse_size(value: int | float | str, what: str) -> int:
 
 
 def parse_duration(value: int | float | str, what: str) -> float:
-    """Seconds from `10m`, `1.5h`, `250ms`, `30`; `what` names the thing in the error."""
+    """Parse `10m`, `1.5h`, `250ms` or `30` to seconds; `what` names the thing in the error."""
     say = "a duration such as 30s, 10m or 1.5h"
     return _quantity(value, what, _TIME_UNITS, say, (MAX_DURATION, "10 years"))
 
 
 def parse_written_duration(value: int | float | str, what: str) -> float:
-    """Seconds from a duration of a file, which has a unit: 15 could be seconds or minutes. A number
-    with a fraction is seconds, as journals have them."""
+    """Parse a duration of a file, which needs a unit: 15 could be seconds or minutes. A number with
+    a fraction is seconds, as journals have them."""
     is_bare = type(value) is int or (isinstance(value, str) and value.strip().isdecimal())
     if is_bare:
         raise InvalidInput(
@@ -49,7 +49,7 @@ def parse_written_duration(value: int | float | str, what: str) -> float:
 
 
 def format_size(size_bytes: int) -> str:
-    """The shortest exact-enough reading: 512MiB, 1.5GiB, 900B."""
+    """Return the shortest readable form that is exact enough: 512MiB, 1.5GiB, 900B."""
     for unit, factor in (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if size_bytes >= factor:
             return f"{size_bytes / factor:.4g}{unit}"
@@ -65,8 +65,10 @@ def _unit_hint(text: str, units: dict[str, float] | dict[str, int]) -> str | Non
     number, unit = match[1], match[2].lower()
     if "ms" not in units:
         return f"write {number}{match[2]}B" if f"{unit}b" in units else None
-    words = (("sec", "s"), ("min", "m"), ("hour", "h"), ("hr", "h"), ("day", "d"))
-    return next((f"write {number}{ours}" for word, ours in words if unit.startswith(word)), None)
+    spellings = (("sec", "s"), ("min", "m"), ("hour", "h"), ("hr", "h"), ("day", "d"))
+    return next(
+        (f"write {number}{ours}" for word, ours in spellings if unit.startswith(word)), None
+    )
 
 
 def _quantity(

@@ -1,4 +1,4 @@
-"""What a sandbox is asked to be: limits, mounts, environment. Parsed once, strictly, from plain
+"""The specification of a sandbox: limits, mounts, environment. Parsed once, strictly, from plain
 dicts; everything behind this file trusts it. No I/O: whether a source exists is the fence's to say.
 """
 
@@ -33,7 +33,7 @@ _FLOORS = {"cpu": 0.01, "memory": 32 << 20, "pids": 4, "disk": 1 << 20, "files":
 
 
 class MountMode(enum.Enum):
-    """How a mount's writes are treated."""
+    """The ways to treat writes to a mount."""
 
     READ = "read"
     WRITE = "write"
@@ -53,7 +53,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any] | None) -> Limits:
-        """Limits from a plain dict; unknown keys and senseless values are errors."""
+        """Return limits from a plain dict. Raises InvalidInput for unknown keys and senseless
+        values."""
         if raw is not None and not isinstance(raw, Mapping):
             raise InvalidInput(f"limits: {raw!r} is not a mapping such as {{'memory': '512MiB'}}")
         raw = dict(raw or {})
@@ -83,8 +84,8 @@ class Mount(msgspec.Struct, frozen=True):
 
     @property
     def fixed_paths(self) -> tuple[str, ...]:
-        """The read-only files and the directories on the way to them, parents first. Each becomes a
-        mount of its own: a mount point cannot be renamed or removed from inside."""
+        """Return the read-only files and the directories on the way to them, parents first. Each
+        becomes a mount of its own: a mount point cannot be renamed or removed from inside."""
         found: dict[str, None] = {}
         for path in self.read_only:
             parts = path.split("/")
@@ -122,8 +123,8 @@ class Mount(msgspec.Struct, frozen=True):
         )
 
 
-class SpecWords(TypedDict, total=False):
-    """What `Sandbox.create` takes; every word may be left out."""
+class SpecOptions(TypedDict, total=False):
+    """The options of `Sandbox.create`; each may be left out."""
 
     limits: Mapping[str, Any] | None  # cpu, memory, pids, disk, files, output, time
     mounts: Iterable[Mapping[str, Any]] | None  # source or volume, target, mode
@@ -148,36 +149,37 @@ class Spec(msgspec.Struct, frozen=True):
     audit_files: bool = True
 
     @classmethod
-    def parse(cls, **words: Unpack[SpecWords]) -> Spec:
-        """A spec from what the caller wrote. Raises InvalidInput and names the key."""
-        _forbid_unknown(words, list(SpecWords.__annotations__), "sandbox")
-        mounts = words.get("mounts") or ()
+    def parse(cls, **options: Unpack[SpecOptions]) -> Spec:
+        """Return a spec from what the caller wrote. Raises InvalidInput and names the key."""
+        _forbid_unknown(options, list(SpecOptions.__annotations__), "sandbox")
+        mounts = options.get("mounts") or ()
         if not isinstance(mounts, list | tuple):
             raise InvalidInput(f"mounts: {mounts!r} is not a list of mounts")
         if len(mounts) > MAX_MOUNTS:
             raise InvalidInput(f"mounts: {len(mounts)} are more than {MAX_MOUNTS}")
         parsed = tuple(Mount.parse(m) for m in mounts)
         _forbid_overlap([m.target for m in parsed])
-        snapshot = words.get("snapshot")
+        snapshot = options.get("snapshot")
         return cls(
-            limits=Limits.parse(words.get("limits")),
+            limits=Limits.parse(options.get("limits")),
             mounts=parsed,
-            envs=parse_envs(words.get("envs")),
-            template=template_name(words.get("template", "host")),
+            envs=parse_envs(options.get("envs")),
+            template=template_name(options.get("template", "host")),
             snapshot=None if snapshot is None else identifier(snapshot, "snapshot"),
-            timeout_s=parse_duration(words.get("timeout", 300), "timeout"),
-            metadata=_text_pairs(words.get("metadata"), "metadata"),
-            audit_files=bool(words.get("audit_files", True)),
+            timeout_s=parse_duration(options.get("timeout", 300), "timeout"),
+            metadata=_text_pairs(options.get("metadata"), "metadata"),
+            audit_files=bool(options.get("audit_files", True)),
         )
 
     @property
     def is_poolable(self) -> bool:
-        """A pooled machine is already running, so it can only serve a spec without own mounts."""
+        """Return whether a pooled machine can serve the spec. It is already running, so there must
+        be no own mounts."""
         return not self.mounts and self.snapshot is None and self.template == "host"
 
 
 def parse_envs(envs: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    """Environment pairs; names must be shell names, values text without NUL."""
+    """Return environment pairs; names must be shell names, values text without NUL."""
     pairs = _text_pairs(envs, "envs")
     for name, _ in pairs:
         if not _ENV_NAME.fullmatch(name):
@@ -186,7 +188,8 @@ def parse_envs(envs: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
 
 
 def sandbox_path(path: str, cwd: str = HOME) -> str:
-    """An absolute, lexically normal path inside the sandbox; relative ones start at the home."""
+    """Return an absolute, lexically normal path inside the sandbox; relative ones start at the
+    home."""
     text = _text(path, "path")
     if not text:
         raise InvalidInput("path: empty; give a path inside the sandbox")
@@ -198,7 +201,7 @@ def sandbox_path(path: str, cwd: str = HOME) -> str:
 
 
 def mount_target(target: Any) -> str:
-    """A canonical absolute mount target that does not cover a system path."""
+    """Return a canonical absolute mount target that does not cover a system path."""
     text = _text(target, "mounts.target")
     if not text.startswith("/") or ".." in text.split("/"):
         message = f"mounts.target: {text!r} is not an absolute path without '..'"
@@ -212,7 +215,7 @@ def mount_target(target: Any) -> str:
 
 
 def hidden_paths(raw: Any) -> tuple[str, ...]:
-    """Paths relative to a mount's source, each in its one spelling, none inside another."""
+    """Return paths relative to a mount's source, each in canonical form, none inside another."""
     if not isinstance(raw, list | tuple):
         raise InvalidInput(f"mounts.hidden: {raw!r} is not a list of paths")
     if len(raw) > MAX_HIDDEN:
@@ -243,7 +246,7 @@ def _hidden_path(path: Any) -> str:
 
 
 def host_path(source: Any) -> str:
-    """A host path as the caller wrote it (resolved later by the fence, once)."""
+    """Return a host path as the caller wrote it (resolved later by the fence, once)."""
     text = _text(source, "mounts.source")
     if not text:
         raise InvalidInput("mounts.source: empty; give a directory or file of the host")
@@ -251,7 +254,7 @@ def host_path(source: Any) -> str:
 
 
 def identifier(value: Any, what: str) -> str:
-    """A name that is safe as one path component."""
+    """Return a name that is safe as one path component."""
     text = _text(value, what)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}", text):
         raise InvalidInput(f"{what}: {text[:80]!r} is not a name (letters, digits, '.', '_', '-')")
@@ -259,7 +262,7 @@ def identifier(value: Any, what: str) -> str:
 
 
 def template_name(value: Any) -> str:
-    """`host`, `dir:/path/to/rootfs`, or the name of an added template."""
+    """Return the name of a template: `host`, `dir:/path/to/rootfs`, or an added one."""
     text = _text(value, "template")
     if text.startswith("dir:"):
         if not text[4:].startswith("/"):
@@ -325,7 +328,7 @@ def _text(value: Any, what: str) -> str:
 
 
 def text_bytes(value: str, what: str) -> bytes:
-    """A text as the kernel gets it; text that stands for no bytes is refused."""
+    """Return a text as the kernel gets it; text that stands for no bytes is refused."""
     try:
         return value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

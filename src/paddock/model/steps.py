@@ -160,7 +160,7 @@ class Step:
 
     @property
     def fault(self) -> Mapping[str, Any]:
-        """What an injected fault did to it; empty if none struck."""
+        """The effect of an injected fault; empty if none struck."""
         return NO_OBJECT if self.decided is None else self.decided.fault or NO_OBJECT
 
     @property
@@ -200,8 +200,8 @@ class Step:
 
     @property
     def model_step(self) -> int | None:
-        """Of a request: the step of the model call that it carries. The result of a tool may say
-        anything under that name."""
+        """The step of the model call that a request carries. For other kinds it is None: the result
+        of a tool may contain anything under that name."""
         return whole_number(self.result.get("model_step")) if self.kind is Kind.HTTP else None
 
     @property
@@ -214,7 +214,7 @@ class Step:
 
     @property
     def repeats(self) -> RefusedAgain | None:
-        """How often it was refused again without a step of its own."""
+        """The repetitions of a refusal that have no step of their own."""
         total: RefusedAgain | None = None
         for again in self.events(RefusedAgain):
             total = again.plus(total)
@@ -263,8 +263,8 @@ class Step:
 
     @property
     def duration_us(self) -> int | None:
-        """How long it took. A program that another program starts is settled when it is let
-        through, so its duration is the time that it ran: None while its end was not seen."""
+        """The duration. A program that another program starts is settled when it is let through, so
+        its duration is the time that it ran: None if its end was not seen."""
         pid = self.arguments.get("pid")
         if self.kind is not Kind.EXEC or pid is None:
             return self.waited_us
@@ -275,7 +275,7 @@ class Step:
 
     @property
     def held_us(self) -> int:
-        """How long it waited for the answer of a person."""
+        """The time that it waited for a person's answer."""
         asked, answered = self._last.get(Asked), self._last.get(Answered)
         if asked is None or answered is None:
             return 0

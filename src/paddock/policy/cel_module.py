@@ -18,10 +18,10 @@ _loading = threading.Lock()  # it cannot be loaded twice: the second time it pan
 
 
 def cel() -> Any:
-    """The compiled module: `compile`, `evaluate`, `Context`."""
-    found = sys.modules.get(_NAME)
-    if found is not None:
-        return found
+    """Return the compiled module: `compile`, `evaluate`, `Context`."""
+    module = sys.modules.get(_NAME)
+    if module is not None:
+        return module
     with _loading:
         return sys.modules.get(_NAME) or _load()
 

@@ -37,7 +37,7 @@ class CompiledRule(msgspec.Struct, frozen=True):
     hit: RuleHit  # what it says whenever it matches
 
     def applies(self, subject: Subject) -> bool:
-        """Whether `match` and `when` hold and `unless` does not. Raises Unmatchable or
+        """Return whether `match` and `when` hold and `unless` does not. Raises Unmatchable or
         ExpressionError."""
         for _, check in self.checks:
             if not check(subject):
@@ -57,7 +57,9 @@ class Bucket(msgspec.Struct, frozen=True):
     def of(cls, rules: Iterable[CompiledRule]) -> Bucket:
         chosen = tuple(rules)
         keys: frozenset[str] = frozenset()
-        for expression in (one for rule in chosen for one in (rule.when, rule.amount) if one):
+        for expression in (
+            source for rule in chosen for source in (rule.when, rule.amount) if source
+        ):
             if expression.keys is None:
                 return cls(chosen, None)
             keys |= expression.keys
@@ -73,28 +75,29 @@ class Index(msgspec.Struct, frozen=True):
     def candidates(self, names: tuple[str, ...]) -> Bucket:
         if len(names) == 1:
             return self.named.get(names[0], self.others)
-        found = {id(rule): rule for name in names for rule in
+        rules = {id(rule): rule for name in names for rule in
                  self.named.get(name, self.others).rules}  # fmt: skip
-        return Bucket.of(found.values())
+        return Bucket.of(rules.values())
 
 
 def compile_rule(rule: Rule, kind: Kind) -> CompiledRule:
-    """The rule for one of its kinds. Raises InvalidInput for an expression that is not one."""
+    """Return the rule for one of its kinds. Raises InvalidInput for an expression that is not
+    one."""
     is_grant = rule.decide is Verdict.ALLOW
-    known = names_for(rule.kinds)
+    names = names_for(rule.kinds)
     limit = rule.limit
     return CompiledRule(
         rule,
         _checks(rule.match, kind, needs_all=is_grant),
         _checks(rule.unless, kind, needs_all=not is_grant) if rule.unless else (),
-        None if rule.when is None else compile_expression(rule.when, known),
-        None if limit is None or limit.sum is None else compile_expression(limit.sum, known),
+        None if rule.when is None else compile_expression(rule.when, names),
+        None if limit is None or limit.sum is None else compile_expression(limit.sum, names),
         RuleHit(rule.id, rule.decide, rule.why or f"The rule {rule.id} says so."),
     )
 
 
 def build_index(rules: Iterable[CompiledRule], kind: Kind) -> Index:
-    """An index over rules that were compiled for `kind`."""
+    """Return an index over rules that were compiled for `kind`."""
     named: dict[str, list[CompiledRule]] = {}
     others: list[CompiledRule] = []
     for rule in rules:
@@ -102,20 +105,21 @@ def build_index(rules: Iterable[CompiledRule], kind: Kind) -> Index:
         if keys is None:
             others.append(rule)
             continue
-        found = rule if kind is Kind.EXEC else _without_check(rule, INDEXED[kind])
+        compiled = rule if kind is Kind.EXEC else _without_check(rule, INDEXED[kind])
         for key in keys:
-            named.setdefault(key, []).append(found)
-    buckets = {key: Bucket.of([*found, *others]) for key, found in named.items()}
+            named.setdefault(key, []).append(compiled)
+    buckets = {key: Bucket.of([*of_key, *others]) for key, of_key in named.items()}
     return Index(buckets, Bucket.of(others))
 
 
 def _without_check(rule: CompiledRule, name: str) -> CompiledRule:
-    """Whoever finds the rule by this field knows already that it matches."""
+    """Return the rule without the check of a field that it is found by: whoever finds it knows that
+    it matches."""
     return replace(rule, checks=tuple(check for check in rule.checks if check[0] != name))
 
 
 def index_names(action: Action) -> tuple[str, ...]:
-    """The values of the action's indexed field. Raises Unmatchable."""
+    """Return the values of the action's indexed field. Raises Unmatchable."""
     kind = action.kind
     if kind is Kind.TOOL:
         return (action.name,)
@@ -126,17 +130,17 @@ def index_names(action: Action) -> tuple[str, ...]:
 
 
 def matches_words(pattern: tuple[str, ...], argv: tuple[str, ...]) -> bool:
-    """Whether the words begin as the pattern says; `**` in it stands for any words."""
+    """Return whether the words begin as the pattern says; `**` in it stands for any words."""
     return _Words(pattern)(argv)
 
 
 def _index_keys(match: Match, kind: Kind) -> set[str] | None:
-    """None when the rule can concern any value."""
+    """Return the keys under which the rule is found, or None when it can concern any value."""
     field = FIELDS[kind][INDEXED[kind]]
     patterns = match.get(INDEXED[kind])
     if patterns is None:
         return None
-    names = [posixpath.basename(one) if kind is Kind.EXEC else one for one in patterns]
+    names = [posixpath.basename(pattern) if kind is Kind.EXEC else pattern for pattern in patterns]
     if not all(is_literal(name) for name in names):
         return None
     return {name.casefold() if field.folds_case else name for name in names}
@@ -160,50 +164,53 @@ def _check(
     values = field.values
 
     def one_matches(subject: Subject) -> bool:
-        found = subject.memo.get(name)
-        if found is None:
-            found = subject.memo[name] = values(subject)
-        return test(found[0]) if len(found) == 1 else any(map(test, found))
+        field_values = subject.memo.get(name)
+        if field_values is None:
+            field_values = subject.memo[name] = values(subject)
+        return test(field_values[0]) if len(field_values) == 1 else any(map(test, field_values))
 
     def all_match(subject: Subject) -> bool:
         if name == "argv" and is_writable_program(subject):
             return False  # its first word is the program's name, which the agent chose
-        found = subject.memo.get(name)
-        if found is None:
-            found = subject.memo[name] = values(subject)
-        return bool(found) and all(map(test, found))
+        field_values = subject.memo.get(name)
+        if field_values is None:
+            field_values = subject.memo[name] = values(subject)
+        return bool(field_values) and all(map(test, field_values))
 
     return all_match if needs_all else one_matches
 
 
 def _test(name: str, field: Field, patterns: tuple[Any, ...]) -> Callable[[Any], bool]:
     if name == "argv":
-        words = [_Words(one) for one in patterns]
-        return lambda argv: any(one(argv) for one in words)
+        patterns_of_words = [_Words(pattern) for pattern in patterns]
+        return lambda argv: any(matches(argv) for matches in patterns_of_words)
     if name == "port":
-        ranges = [_port_range(one) for one in patterns]
-        return lambda port: any(port in one for one in ranges)
-    texts = [one.casefold() if field.folds_case else one for one in patterns]
+        ranges = [_port_range(pattern) for pattern in patterns]
+        return lambda port: any(port in ports for ports in ranges)
+    texts = [pattern.casefold() if field.folds_case else pattern for pattern in patterns]
     return any_of(texts, field.separator)
 
 
 def _program_check(patterns: tuple[str, ...], *, needs_all: bool) -> Check:
-    """Without a slash a pattern means the name of the file, wherever it lies."""
-    names = any_of([one for one in patterns if "/" not in one], "")
-    with_slash = [one for one in patterns if "/" in one]
+    """Return a check of the program. A pattern without a slash means the name of the file, wherever
+    it lies."""
+    names = any_of([pattern for pattern in patterns if "/" not in pattern], "")
+    with_slash = [pattern for pattern in patterns if "/" in pattern]
     paths = any_of(with_slash, "/")
 
     def one_matches(subject: Subject) -> bool:
-        if any(names(posixpath.basename(one)) for one in programs(subject)):
+        if any(names(posixpath.basename(program)) for program in programs(subject)):
             return True
         return bool(with_slash) and any(map(paths, program_paths(subject)))
 
     def all_match(subject: Subject) -> bool:
-        """A grant by name is for files that the agent cannot write; one by path is for whatever
-        lies there."""
+        """Return whether a grant holds. A grant by name is for files that the agent cannot write;
+        one by path is for whatever lies there."""
         if is_writable_program(subject):
             return bool(with_slash) and all(map(paths, program_paths(subject)))
-        return all(names(posixpath.basename(one)) or paths(one) for one in programs(subject))
+        return all(
+            names(posixpath.basename(program)) or paths(program) for program in programs(subject)
+        )
 
     return all_match if needs_all else one_matches
 
@@ -234,10 +241,10 @@ class _Words:
         at = len(first)
         for run in rest:
             places = range(at, len(argv) - len(run) + 1)
-            found = next((place for place in places if _fits(run, argv, place)), None)
-            if found is None:
+            match = next((place for place in places if _fits(run, argv, place)), None)
+            if match is None:
                 return False
-            at = found + len(run)
+            at = match + len(run)
         return True
 
 

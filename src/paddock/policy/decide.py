@@ -35,12 +35,14 @@ from paddock.policy.effects import EffectOf, compile_effect
 from paddock.policy.expressions import ExpressionError, is_panic
 from paddock.policy.faults import FaultTerms
 from paddock.policy.fields import host_of, port_of
-from paddock.policy.network import NetworkTerms, SecretTerms
+from paddock.policy.network import NetworkTerms
 from paddock.policy.reach import NETWORK_KINDS, refusal
-from paddock.policy.rules import Approvals, Rule, SandboxTerms, Terms, Tool, digest
-from paddock.policy.secret_words import check_secrets
+from paddock.policy.rules import Rule
+from paddock.policy.secrets import SecretTerms, check_secrets
 from paddock.policy.stages import ceiling
 from paddock.policy.subject import Subject
+from paddock.policy.terms import Approvals, SandboxTerms, Terms, digest
+from paddock.policy.tools import Tool
 from paddock.policy.world import StandInTerms, WorldTerms, is_rehearsed, reach
 
 MAX_AMOUNT = 10**15  # sums of a million of them still fit 64 bits
@@ -52,7 +54,8 @@ _STOOD_IN = NETWORK_KINDS - {Kind.DNS}
 
 
 class Charge(msgspec.Struct, frozen=True):
-    """What an action would spend of a limit. Without a window it counts over the whole run."""
+    """The amount that an action would spend of a limit. Without a window it counts over the whole
+    run."""
 
     rule_id: str
     amount: int
@@ -79,7 +82,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of(cls, terms: Terms) -> Policy:
-        """Raises InvalidInput when an expression does not compile."""
+        """Compile the terms. Raises InvalidInput when an expression does not compile."""
         indexes = {}
         for kind in Kind:
             rules = [compile_rule(rule, kind) for rule in terms.rules if kind in rule.kinds]
@@ -122,7 +125,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def network(self) -> NetworkTerms | None:
-        """With the stand-ins in it."""
+        """Return the network with the stand-ins in it."""
         return reach(self.terms.network, self.terms.world)
 
     @property
@@ -131,19 +134,19 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def real_secrets(self) -> Mapping[str, SecretTerms]:
-        """Those that some request can carry out."""
+        """Return the secrets that some request can carry out."""
         network, world = self.network or NetworkTerms(), self.terms.world
         return {
-            name: one
-            for name, one in self.terms.secrets.items()
-            if not is_rehearsed(one, network, world)
+            name: secret
+            for name, secret in self.terms.secrets.items()
+            if not is_rehearsed(secret, network, world)
         }
 
     def with_network(
         self, network: NetworkTerms, secrets: Mapping[str, SecretTerms] | None = None
     ) -> Policy:
-        """The same rules under another network. Secrets that are given must fit it; those that
-        were there stay, because closing the network must never fail. Raises InvalidInput."""
+        """Return the same rules under another network. Secrets that are given must fit it; those
+        that were there stay, because closing the network must never fail. Raises InvalidInput."""
         if secrets is not None:
             check_secrets(reach(network, self.terms.world), secrets)
         kept = self.terms.secrets if secrets is None else dict(secrets)
@@ -152,31 +155,31 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
         )
 
     def with_faults(self, faults: tuple[FaultTerms, ...]) -> Policy:
-        """The same rules, and other faults on purpose."""
+        """Return the same rules with other faults."""
         return Policy(replace(self.terms, faults=faults), self._indexes, self._effects)
 
     def with_world(self, world: WorldTerms) -> Policy:
-        """The same rules in another world."""
+        """Return the same rules in another world."""
         return Policy(replace(self.terms, world=world), self._indexes, self._effects)
 
     def with_record_budget(self, budget: int) -> Policy:
-        """The same rules, and another budget for what a run stores."""
+        """Return the same rules with another budget for what a run stores."""
         return Policy(replace(self.terms, record_budget=budget), self._indexes, self._effects)
 
     @cached_property
     def _limited(self) -> frozenset[Kind]:
-        """Kinds that some limit counts."""
+        """Return the kinds of action that some limit counts."""
         return frozenset(k for rule in self.rules if rule.limit is not None for k in rule.kinds)
 
     @cached_property
     def digest(self) -> str:
-        """What approvals and journals bind to: any rule changes it, comments and order do not."""
+        """Return the digest that approvals and journals bind to: any rule changes it, comments and
+        order do not."""
         return digest(self.terms)
 
     def decide(self, action: Action, spent: Mapping[str, int] = _NOTHING_SPENT) -> Decision:
-        """What is to be done about the action. `spent`: for each rule with a limit, what is
-        proposed, in flight and done in its window, without this action. A bad action is blocked,
-        not raised about."""
+        """Decide on the action. `spent` has for each rule with a limit what is proposed, in flight
+        and done in its window, without this action. A bad action is blocked, not raised about."""
         try:
             return self._decide(action, spent)
         except Exception as error:
@@ -187,8 +190,8 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
             return _failed(action, error)
 
     def amounts(self, action: Action) -> tuple[Charge, ...]:
-        """What the action would spend of each limit that it comes under. An amount that cannot be
-        told is left out: such an action is blocked by `decide`, and spends nothing."""
+        """Return what the action would spend of each limit that it comes under. An amount that
+        cannot be told is left out: such an action is blocked by `decide`, and spends nothing."""
         if action.kind not in self._limited:
             return ()
         try:
@@ -215,12 +218,12 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
         return decision.verdict in passing and not self.amounts(action)
 
     def effect(self, action: Action) -> Effect:
-        """The action's effect, computed from its arguments where the file says so."""
-        known = self._effects.get(action.name) if action.kind is Kind.TOOL else None
-        return action.effect if known is None else known.of(action)
+        """Return the action's effect, computed from its arguments where the file says so."""
+        computed = self._effects.get(action.name) if action.kind is Kind.TOOL else None
+        return action.effect if computed is None else computed.of(action)
 
     def candidates(self, action: Action) -> Bucket:
-        """The rules that can concern the action. Raises Unmatchable."""
+        """Return the rules that can concern the action. Raises Unmatchable."""
         index = self._indexes.get(action.kind)
         return _NO_RULES if index is None else index.candidates(index_names(action))
 
@@ -245,7 +248,8 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
         return self._conclude(subject, tuple(hits), bucket)
 
     def stand_in(self, action: Action) -> StandInTerms | None:
-        """What answers the action in place of the real system, if anything does."""
+        """Return the stand-in that answers the action in place of the real system, if there is
+        one."""
         world, network = self.terms.world, self.network
         if world is None or network is None or action.kind not in _STOOD_IN:
             return None
@@ -269,7 +273,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
         return Decision(verdict, by, why, subject.effect, hits, is_draft, fault, then)
 
     def _usual(self, action: Action, *, is_granted: bool) -> tuple[Verdict, str, str]:
-        """What holds where no rule says otherwise."""
+        """Return the verdict that holds where no rule says otherwise, who decides so, and why."""
         if action.kind is Kind.TOOL or is_granted or is_contained(action):
             return Verdict.ALLOW, "default", "Nothing forbids it."
         if self.network is not None and action.kind in NETWORK_KINDS:
@@ -290,7 +294,8 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
         )
 
     def is_reversible(self, action: Action) -> bool:
-        """Whether what the action does can be undone; of a tool, the file must say so too."""
+        """Return whether what the action does can be undone; of a tool, the file must say so
+        too."""
         tool = self.terms.tools.get(action.name) if action.kind is Kind.TOOL else None
         return action.is_reversible and (tool is None or tool.is_reversible)
 
@@ -307,7 +312,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
 
 
 def is_contained(action: Action) -> bool:
-    """Whether the action stays inside the fence; only files and programs can."""
+    """Return whether the action stays inside the fence; only files and programs can."""
     return action.is_contained and action.kind in CONTAINED_KINDS
 
 
@@ -324,7 +329,8 @@ def _hits(bucket: Bucket, subject: Subject, spent: Mapping[str, int]) -> list[Ru
 
 
 def hit_of(rule: CompiledRule, subject: Subject, spent: Mapping[str, int]) -> RuleHit | None:
-    """What the rule says about the action, if anything. What it cannot tell, it blocks."""
+    """Return what the rule says about the action, if anything. A rule that fails to evaluate
+    blocks."""
     try:
         if not rule.applies(subject):
             return None
@@ -340,7 +346,8 @@ def hit_of(rule: CompiledRule, subject: Subject, spent: Mapping[str, int]) -> Ru
 
 
 def amount_of(rule: CompiledRule, subject: Subject) -> int:
-    """What the action would spend of the rule's limit. Raises BadAmount or ExpressionError."""
+    """Return what the action would spend of the rule's limit. Raises BadAmount or
+    ExpressionError."""
     assert rule.rule.limit is not None
     if rule.amount is None:
         return rule.rule.limit.count
@@ -368,17 +375,18 @@ def _has(hits: tuple[RuleHit, ...], verdict: Verdict) -> bool:
 
 
 def _once_approved(hits: tuple[RuleHit, ...], stage: Verdict) -> Verdict:
-    """A yes lifts the asking and nothing else."""
+    """Return the verdict after a yes, which lifts the asking and nothing else."""
     others = [hit.verdict for hit in hits if hit.verdict is not Verdict.ASK]
     if stage is not Verdict.ASK:
         others.append(stage)
-    return max(others, key=lambda one: one.strictness, default=Verdict.ALLOW)
+    return max(others, key=lambda verdict: verdict.strictness, default=Verdict.ALLOW)
 
 
 def _of_world(
     stand_in: StandInTerms, subject: Subject, hits: tuple[RuleHit, ...], bucket: Bucket
 ) -> Decision:
-    """Nothing gets out, so the stage has nothing to say; rules have."""
+    """Decide on an action that a stand-in answers. Nothing gets out, so the stage has nothing to
+    say; rules have."""
     if stand_in.is_real(subject.action):
         usual, why = Verdict.ALLOW, "It reads, and reads are real there."
     else:
@@ -394,9 +402,9 @@ def _of_world(
 
 
 def _fault(hits: tuple[RuleHit, ...], bucket: Bucket) -> Mapping[str, Any]:
-    """Of several, that of the rule whose id comes first."""
+    """Return the fault to inject; of several, that of the rule whose id comes first."""
     first = next(hit.rule_id for hit in hits if hit.verdict is Verdict.FAULT)
-    return next(one.rule.fault for one in bucket.rules if one.rule.id == first) or {}
+    return next(compiled.rule.fault for compiled in bucket.rules if compiled.rule.id == first) or {}
 
 
 def _failed(action: Action, error: BaseException) -> Decision:

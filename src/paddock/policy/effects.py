@@ -1,4 +1,4 @@
-"""What a tool's call does, computed from its arguments so that none of them hides a write.
+"""The effect of a tool's call, computed from its arguments so that none of them hides a write.
 
 The conditions of a tool are tried from the strictest effect down. A condition that fails gives the
 strictest effect of all. Because a tool may be more generous than CEL (`"UPDATE"`, `["update"]`, `1`
@@ -23,9 +23,8 @@ from paddock.policy.expressions import (
     compile_expression,
 )
 from paddock.policy.json_bounds import bound
-from paddock.policy.rules import STRICTEST_FIRST, Tool
+from paddock.policy.tools import STRICTEST_FIRST, TOOL_NAMES, Tool
 
-NAMES = frozenset({"args", "context"})
 _TRUTHS = {"true": True, "yes": True, "on": True, "1": True,
            "false": False, "no": False, "off": False, "0": False}  # fmt: skip
 STRICTNESS = {effect: number for number, effect in enumerate(reversed(STRICTEST_FIRST))}
@@ -35,8 +34,8 @@ class NoEffect(Exception):
     """The file says of no effect that a call has it."""
 
 
-def strictest(one: Effect, other: Effect) -> Effect:
-    return one if STRICTNESS[one] >= STRICTNESS[other] else other
+def strictest(effect: Effect, other: Effect) -> Effect:
+    return effect if STRICTNESS[effect] >= STRICTNESS[other] else other
 
 
 class EffectOf(msgspec.Struct, frozen=True):
@@ -46,20 +45,20 @@ class EffectOf(msgspec.Struct, frozen=True):
     keys: frozenset[str] | None = frozenset()  # of args, that conditions read; None for all
 
     def of(self, action: Action) -> Effect:
-        """Never looser than the action itself declares. Raises NoEffect."""
+        """Return the effect of an action, never looser than it declares itself. Raises NoEffect."""
         first, condition = self.conditions[0]
         if first is action.effect:
             return first
-        found = first if condition is True else self._from_conditions(action)
-        return strictest(found, action.effect)
+        effect = first if condition is True else self._from_conditions(action)
+        return strictest(effect, action.effect)
 
     def _from_conditions(self, action: Action) -> Effect:
         first = self.conditions[0][0]
         try:
-            found = self._first(action.arguments, action.context)
-            if found is None:
+            effect = self._first(action.arguments, action.context)
+            if effect is None:
                 raise NoEffect(f"no effect of {action.name} fits these arguments")
-            return found if found is first else self._as_others_read(action, found)
+            return effect if effect is first else self._as_others_read(action, effect)
         except (ExpressionError, _SameKey):
             return first
 
@@ -70,7 +69,7 @@ class EffectOf(msgspec.Struct, frozen=True):
                 return effect
         return None
 
-    def _as_others_read(self, action: Action, found: Effect) -> Effect:
+    def _as_others_read(self, action: Action, effect: Effect) -> Effect:
         part = self._part(action.arguments)
         seen = {repr(part)}
         for reading in (_folded, _parsed, _truthful):
@@ -83,11 +82,12 @@ class EffectOf(msgspec.Struct, frozen=True):
                     other = self._first(arguments, action.context)
                 except ExpressionError:
                     continue  # as it stands it could be evaluated; so read, it makes no sense
-                found = strictest(found, other or found)
-        return found
+                effect = strictest(effect, other or effect)
+        return effect
 
     def _part(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What conditions read, also under keys that only a generous reader takes for theirs."""
+        """Return the arguments that conditions read, also under keys that only a generous reader
+        takes for theirs."""
         part: Mapping[str, Any] = arguments
         if self.keys is not None:
             wanted = {_folded(key) for key in self.keys}
@@ -97,24 +97,27 @@ class EffectOf(msgspec.Struct, frozen=True):
 
 
 def compile_effect(tool: Tool) -> EffectOf:
-    """Raises InvalidInput for a condition that is no expression over `args` and `context`."""
+    """Compile the effect of a tool. Raises InvalidInput for a condition that is no expression over
+    `args` and `context`."""
     if isinstance(tool.effect, Effect):
         return EffectOf(((tool.effect, True),))
-    conditions = tuple(
-        (effect, one if isinstance(one, bool) else compile_expression(one, NAMES))
-        for effect, one in tool.effect
-    )
-    return EffectOf(conditions, _keys(one for _, one in conditions))
+    conditions: list[tuple[Effect, Expression | bool]] = []
+    for effect, condition in tool.effect:
+        if isinstance(condition, bool):
+            conditions.append((effect, condition))
+        else:
+            conditions.append((effect, compile_expression(condition, TOOL_NAMES)))
+    return EffectOf(tuple(conditions), _keys(condition for _, condition in conditions))
 
 
 def _keys(conditions: Iterable[Expression | bool]) -> frozenset[str] | None:
     keys: frozenset[str] = frozenset()
-    for one in conditions:
-        if isinstance(one, bool):
+    for condition in conditions:
+        if isinstance(condition, bool):
             continue
-        if one.keys is None:
+        if condition.keys is None:
             return None
-        keys |= one.keys
+        keys |= condition.keys
     return keys
 
 
@@ -134,7 +137,8 @@ def _read_with(reading: Callable[[Any], Any], value: Any, *, unwraps: bool) -> A
 
 
 def _with_folded_keys(read: dict[str, Any]) -> dict[str, Any]:
-    """Also under the keys as they stand: conditions name them as the file writes them."""
+    """Add the values under folded keys, and keep the keys as they stand: conditions name them as
+    the file writes them."""
     folded: dict[str, Any] = {}
     for key, value in read.items():
         name = _folded(key)
@@ -145,14 +149,14 @@ def _with_folded_keys(read: dict[str, Any]) -> dict[str, Any]:
 
 
 def _folded(value: Any) -> Any:
-    """Case, width and surrounding space do not count."""
+    """Return a text without differences of case, width and surrounding space."""
     if not isinstance(value, str):
         return value
     return unicodedata.normalize("NFKC", value).casefold().strip()
 
 
 def _parsed(value: Any) -> Any:
-    """A text that is a number or a truth value is that."""
+    """Return the number or truth value that a text spells, else the value."""
     if not isinstance(value, str) or len(value) > 40:
         return value
     try:
@@ -163,6 +167,6 @@ def _parsed(value: Any) -> Any:
 
 
 def _truthful(value: Any) -> Any:
-    """What counts as true or false is that."""
+    """Return the truth value that a word or number commonly stands for, else the value."""
     word = str(value).strip().lower() if isinstance(value, str | int) else ""
     return _TRUTHS.get(word, value)

@@ -98,7 +98,7 @@ class Expression(msgspec.Struct, frozen=True):
     bounds: Bounds
 
     def evaluate(self, scope: Scope) -> Any:
-        """The value for one action. Raises ExpressionError; a value of any type may come."""
+        """Return the value for one action. Raises ExpressionError; a value of any type may come."""
         scope.provide(self)
         try:
             return self.program.execute(scope.context)
@@ -106,7 +106,7 @@ class Expression(msgspec.Struct, frozen=True):
             raise ExpressionError(_runtime_reason(error)) from None
 
     def holds(self, scope: Scope) -> bool:
-        """The value, which must be a truth value."""
+        """Return the value, which must be a truth value."""
         value = self.evaluate(scope)
         if value is True or value is False:
             return value is True
@@ -128,7 +128,7 @@ class Scope:
         self.context: Context = cel().Context()
 
     def provide(self, expression: Expression) -> None:
-        """Hands over what the expression reads. Raises ExpressionError where it is too much."""
+        """Hand over what the expression reads. Raises ExpressionError where it is too much."""
         for root in expression.roots:
             if root not in self._given:
                 self._give(root)
@@ -155,8 +155,9 @@ class Scope:
         return dict(value) if isinstance(value, Mapping) else value
 
 
-def compile_expression(source: str, known: frozenset[str]) -> Expression:
-    """Raises InvalidInput for what is no CEL, reads a name that is not there, or could run away."""
+def compile_expression(source: str, allowed: frozenset[str]) -> Expression:
+    """Compile an expression. Raises InvalidInput for what is no CEL, reads a name that is not
+    there, or could run away."""
     if len(source) > MAX_SOURCE:
         raise InvalidInput(f"longer than {MAX_SOURCE} characters", hint="split it into two rules")
     tokens = _tokens(source)
@@ -170,22 +171,22 @@ def compile_expression(source: str, known: frozenset[str]) -> Expression:
     _check_functions(program)
     names = [name for name in program.variables() if name not in bound_names]
     roots = tuple(name for name in names if name not in _TYPES)
-    _check_roots(roots, bound_names, known)
+    _check_roots(roots, bound_names, allowed)
     return Expression(source, program, roots, _argument_keys(tokens), _BOUNDS[depth])
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether the evaluator itself broke; its own exception is outside the usual family."""
+    """Return whether the evaluator itself broke; its own exception is outside the usual family."""
     return type(error).__name__ == "PanicException"
 
 
 def _tokens(source: str) -> list[tuple[str, str]]:
-    found = [(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(source)]
-    return [token for token in found if token[0] != "comment"]
+    tokens = [(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(source)]
+    return [token for token in tokens if token[0] != "comment"]
 
 
 def _macros(tokens: list[tuple[str, str]]) -> tuple[int, set[str]]:
-    """How deep macros are nested, and the names that they bind."""
+    """Return how deep macros are nested, and the names that they bind."""
     names: set[str] = set()
     open_brackets: list[bool] = []  # for each: does a macro's body end with it
     depth = count = 0
@@ -243,24 +244,24 @@ def _check_functions(program: Program) -> None:
     for name in program.functions():
         if name in _FUNCTIONS or name in _MACROS or name == "has" or not name.isidentifier():
             continue
-        known = ", ".join(sorted(_FUNCTIONS))
-        hint = _FUNCTION_HINTS.get(name.lower(), f"there are {known}")
+        names = ", ".join(sorted(_FUNCTIONS))
+        hint = _FUNCTION_HINTS.get(name.lower(), f"there are {names}")
         raise InvalidInput(f"there is no function {name}", hint=hint)
 
 
-def _check_roots(roots: tuple[str, ...], bound_names: set[str], known: frozenset[str]) -> None:
-    for name in bound_names & known:
+def _check_roots(roots: tuple[str, ...], bound_names: set[str], names: frozenset[str]) -> None:
+    for name in bound_names & names:
         raise InvalidInput(f"a macro names its variable {name}", hint="use another name, e.g. x")
     for name in roots:
-        if name not in known:
-            raise InvalidInput(f"there is no name {name} here", hint=_name_hint(name, known))
+        if name not in names:
+            raise InvalidInput(f"there is no name {name} here", hint=_name_hint(name, names))
 
 
-def _name_hint(name: str, known: frozenset[str]) -> str:
+def _name_hint(name: str, names: frozenset[str]) -> str:
     if name.lower() in _LITERALS:
         return f"write {_LITERALS[name.lower()]}"
-    choices = ", ".join(sorted(known))
-    if "args" not in known:
+    choices = ", ".join(sorted(names))
+    if "args" not in names:
         return f"there are {choices}"
     return f"there are {choices}; an argument is args.{name}"
 
@@ -271,13 +272,13 @@ def _operator_hint(source: str, place: int) -> str:
     code = _TOKEN.sub(
         lambda token: " " * len(token[0]) if token.lastgroup == "string" else token[0], source
     )
-    found = [(match.start(), hint) for pattern, hint in _OPERATOR_HINTS
+    hints = [(match.start(), hint) for pattern, hint in _OPERATOR_HINTS
              for match in pattern.finditer(code)]  # fmt: skip
-    before = [one for one in found if one[0] <= place]
+    before = [located for located in hints if located[0] <= place]
     if before:
-        return max(before, key=lambda one: one[0])[1]
-    if found:
-        return min(found, key=lambda one: one[0])[1]
+        return max(before, key=lambda located: located[0])[1]
+    if hints:
+        return min(hints, key=lambda located: located[0])[1]
     return 'it is CEL, as in args.amount > 5000 && action.name == "refund"'
 
 
@@ -291,7 +292,7 @@ def _place(source: str, error: Exception) -> int:
 
 
 def _argument_keys(tokens: list[tuple[str, str]]) -> frozenset[str] | None:
-    """The keys of `args.key`, if it is used in no other way."""
+    """Return the keys of `args.key`, if it is used in no other way."""
     keys: set[str] = set()
     for number, (kind, text) in enumerate(tokens):
         if kind != "word" or text != "args" or (number and tokens[number - 1][1] == "."):

@@ -1,4 +1,4 @@
-"""Ready-made sets of faults, in the words of the file. Data only."""
+"""Ready-made sets of faults, written like the file writes them. Data only."""
 
 from __future__ import annotations
 

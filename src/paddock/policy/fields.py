@@ -1,7 +1,8 @@
-"""What a rule can match on: for each kind of action its fields, and where an action keeps them.
+"""The fields that a rule can match on, for each kind of action, and where an action keeps them.
 
 A value that cannot be compared safely (a path with `..`, a host that is no text) is Unmatchable:
-the action is blocked, because nobody knows which rules it would have met.
+the action is blocked, because nobody knows which rules it would have met. `pattern_problem` says
+which patterns make sense for a field.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import msgspec
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
+from paddock.policy.globs import check_glob, is_literal
+from paddock.policy.problems import suggest
 from paddock.policy.subject import Subject
 
 MAX_VALUE = 1 << 16  # a longer name, path or host is an attack, not a name
@@ -64,7 +67,7 @@ def _effect(subject: Subject) -> tuple[str, ...]:
 
 
 def host_name(value: Any) -> str:
-    """The one spelling of the host of an action: `127.1` and a name in wide letters lead
+    """Return the one spelling of the host of an action: `127.1` and a name in wide letters lead
     somewhere, too."""
     host = _text(value, "host")
     if not host.isascii():  # what goes over the wire is ASCII
@@ -76,7 +79,7 @@ def host_name(value: Any) -> str:
 
 
 def host_of(action: Action) -> str:
-    """The host that an action would speak to, or the name that it would look up."""
+    """Return the host that an action would speak to, or the name that it would look up."""
     arguments = action.arguments
     if "host" in arguments:
         return host_name(arguments["host"])
@@ -87,7 +90,7 @@ def host_of(action: Action) -> str:
 
 
 def port_of(action: Action) -> int:
-    """The port that an action would speak to."""
+    """Return the port that an action would speak to."""
     port = action.arguments.get("port")
     if type(port) is not int or not 0 < port < 65536:
         raise Unmatchable(f"not a port: {str(port)[:60]!r}")
@@ -99,7 +102,7 @@ def _hosts(subject: Subject) -> tuple[str, ...]:
 
 
 def sandbox_file(value: Any, what: str = "path") -> str:
-    """A path as rules compare it: absolute, without `.`, `..` or doubled slashes."""
+    """Return a path as rules compare it: absolute, without `.`, `..` or doubled slashes."""
     text = _text(value, what)
     if not text.startswith("/"):
         raise Unmatchable(f"{what} is not absolute: {text[:60]!r}")
@@ -125,8 +128,8 @@ def _language(subject: Subject) -> tuple[str, ...]:
 
 
 def program_names(action: Action) -> tuple[str, ...]:
-    """The file that is executed: as it was called, as it is where links were followed, and the
-    known programs that it is a copy of."""
+    """Return the file that is executed: as it was called, as it is where links were followed, and
+    the known programs that it is a copy of."""
     arguments = action.arguments
     called = _text(arguments.get("program", action.name), "program")
     real, same_as = arguments.get("real_path"), arguments.get("same_as")
@@ -135,7 +138,7 @@ def program_names(action: Action) -> tuple[str, ...]:
     if not isinstance(same_as or [], list | tuple):
         raise Unmatchable("same_as is not a list of paths")
     others = [] if real is None else [_text(real, "real_path")]
-    others += [_text(one, "same_as") for one in same_as or ()]
+    others += [_text(path, "same_as") for path in same_as or ()]
     return tuple(dict.fromkeys([called, *others]))
 
 
@@ -146,21 +149,22 @@ def is_writable_program(subject: Subject) -> bool:
 
 
 def programs(subject: Subject) -> tuple[str, ...]:
-    """Every name that the program goes by: as called, as it is, and as it is told it is called."""
+    """Return every name that the program goes by: as called, as it is, and as it is told it is
+    called."""
     names = program_names(subject.action)
     argv = subject.action.arguments.get("argv")
     if isinstance(argv, list | tuple) and argv and isinstance(argv[0], str):
         # A program of many faces (busybox) does what it is told it is called.
-        told = posixpath.basename(argv[0]).removeprefix("-")
-        if told and told not in map(posixpath.basename, names):
-            return (*names, told)
+        applet = posixpath.basename(argv[0]).removeprefix("-")
+        if applet and applet not in map(posixpath.basename, names):
+            return (*names, applet)
     return names
 
 
 def program_paths(subject: Subject) -> tuple[str, ...]:
-    """Where the program lies. Raises Unmatchable when that cannot be told."""
+    """Return where the program lies. Raises Unmatchable when that cannot be told."""
     called, *others = program_names(subject.action)
-    paths = [sandbox_file(one, "program") for one in others]
+    paths = [sandbox_file(name, "program") for name in others]
     try:
         paths.append(sandbox_file(called, "program"))
     except Unmatchable:
@@ -183,7 +187,7 @@ def _argv(subject: Subject) -> tuple[tuple[str, ...], ...]:
 
 
 def _http_path(subject: Subject) -> tuple[str, ...]:
-    """Decoded, because `/%61dmin` is `/admin` to every server."""
+    """Return the decoded path, because `/%61dmin` is `/admin` to every server."""
     path = _text(subject.action.arguments.get("path"), "path")
     decoded = unquote(path)
     is_plain = path.startswith("/") and not _AMBIGUOUS.search(path) and "\ufffd" not in decoded
@@ -202,8 +206,8 @@ def _method(subject: Subject) -> tuple[str, ...]:
 def _query(subject: Subject) -> tuple[str, ...]:
     query = subject.action.arguments.get("query") or ""
     if isinstance(query, Mapping):
-        pairs = [(key, one) for key, value in query.items()
-                 for one in (value if isinstance(value, list | tuple) else [value])]  # fmt: skip
+        pairs = [(key, item) for key, value in query.items()
+                 for item in (value if isinstance(value, list | tuple) else [value])]  # fmt: skip
     else:
         text = _text(query, "query") if query else ""
         pairs = parse_qsl(text, keep_blank_values=True)
@@ -268,4 +272,88 @@ INDEXED: Mapping[Kind, str] = {
     Kind.CONNECT: "host",
     Kind.DNS: "name",
     Kind.MODEL: "provider",
+}
+
+_MAX_WORDS = 64  # in one pattern of argv
+
+PatternProblem = tuple[str, str | None]  # what is wrong, and what to write instead
+
+
+def pattern_problem(kind: Kind, name: str, pattern: Any) -> PatternProblem | None:
+    """Return what is wrong with a pattern for this field, or None."""
+    field = FIELDS[kind][name]
+    if field.choices and pattern in field.choices:
+        return None
+    if field.choices:
+        return f"{pattern!r} is not one of the values of {name}", suggest(pattern, field.choices)
+    if name in ("path", "cwd") or (name == "program" and "/" in pattern):
+        problem = _path_problem(pattern, may_end_open=kind is Kind.HTTP)
+        if problem is not None:
+            return problem
+    if field.separator == ".":
+        problem = _host_problem(pattern)
+        if problem is not None:
+            return problem
+    separator = "" if name == "program" and "/" not in pattern else field.separator
+    return _SPECIAL.get(name, _glob_problem)(pattern, separator)
+
+
+def _path_problem(pattern: str, *, may_end_open: bool) -> PatternProblem | None:
+    if not pattern.startswith(("/", "**/")) and pattern != "**":
+        return f"{pattern!r} is not an absolute path", "begin it with / or **/"
+    # Of a request `/a/` is another path than `/a`; of a file it is the same.
+    is_closed = may_end_open or pattern == "/" or not pattern.endswith("/")
+    if not is_closed or "//" in pattern or "." in pattern.split("/"):
+        return f"{pattern!r} is not how a path is compared", "no //, /./ or / at the end"
+    return None
+
+
+def _host_problem(pattern: str) -> PatternProblem | None:
+    """Return what is wrong with a pattern of a host. It is compared with the canonical form, so it
+    must be in that."""
+    try:
+        spelled = host_name(pattern.replace("*", "x"))
+    except Unmatchable:
+        return f"{pattern!r} is not a host", _host_hint(pattern)
+    if is_literal(pattern) and spelled != pattern.casefold():
+        return f"{pattern!r} is not how a host is compared", f"write {spelled}"
+    return None
+
+
+def _host_hint(pattern: str) -> str:
+    try:
+        return f"write {canonical_host(pattern)}"  # a name in another script
+    except InvalidInput:
+        return "write the name only, as in api.example.com"
+
+
+def _glob_problem(pattern: str, separator: str) -> PatternProblem | None:
+    try:
+        check_glob(pattern, separator)
+    except InvalidInput as error:
+        return error.message, error.hint
+    return None
+
+
+def _argv_problem(pattern: tuple[str, ...], _: str) -> PatternProblem | None:
+    if len(pattern) > _MAX_WORDS:
+        return f"more than {_MAX_WORDS} words", "the first few words are enough"
+    if "/" in pattern[0]:
+        return "the first word is the program's name, without a path", "give the path with path:"
+    problems = (_glob_problem(word, "") for word in pattern if word)
+    return next((problem for problem in problems if problem), None)
+
+
+def _port_problem(pattern: str, _: str) -> PatternProblem | None:
+    first, dash, last = pattern.partition("-")
+    ends = [int(port) for port in (first, last or first) if port.isascii() and port.isdigit()]
+    is_range = len(pattern) <= 11 and len(ends) == 2 and bool(last) == bool(dash)
+    if is_range and 0 < ends[0] <= ends[1] < 65536:
+        return None
+    return f"{pattern!r} is not a port", "write 443, or 8000-8100"
+
+
+_SPECIAL: dict[str, Callable[[Any, str], PatternProblem | None]] = {
+    "argv": _argv_problem,
+    "port": _port_problem,
 }

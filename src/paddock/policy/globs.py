@@ -19,7 +19,7 @@ Test = Callable[[str], bool]
 
 
 def check_glob(pattern: str, separator: str) -> None:
-    """Raises InvalidInput for a pattern that cannot mean what its writer hoped."""
+    """Raise InvalidInput for a pattern that cannot mean what its writer hoped."""
     if not pattern:
         raise InvalidInput("an empty pattern matches nothing", hint="write * for anything")
     if len(pattern) > MAX_PATTERN or pattern.count("*") > 2 * MAX_WILDCARDS:
@@ -38,12 +38,12 @@ def check_glob(pattern: str, separator: str) -> None:
 
 
 def is_literal(pattern: str) -> bool:
-    """Whether the pattern stands for exactly one text."""
+    """Return whether the pattern stands for exactly one text."""
     return "*" not in pattern
 
 
 def any_of(patterns: Iterable[str], separator: str) -> Test:
-    """A test that holds for what at least one of the patterns matches."""
+    """Return a test that holds for what at least one of the patterns matches."""
     literals, trees, expressions = set(), [], []
     for pattern in patterns:
         root = _tree_root(pattern, separator)
@@ -58,7 +58,8 @@ def any_of(patterns: Iterable[str], separator: str) -> Test:
 
 
 def covers(wide: str, narrow: str, separator: str) -> bool:
-    """Whether `wide` certainly matches all that `narrow` matches; False also means unknown."""
+    """Return whether `wide` certainly matches all that `narrow` matches; False also means
+    unknown."""
     if wide == narrow or wide in ("**", "*" if not separator else "**"):
         return True
     if is_literal(narrow):
@@ -83,7 +84,7 @@ def _combined(
 
 
 def _tree_root(pattern: str, separator: str) -> str | None:
-    """`/a/b` for `/a/b/**`, the commonest pattern, which needs no regular expression."""
+    """Return `/a/b` for `/a/b/**`, the commonest pattern, which needs no regular expression."""
     if not separator or not pattern.endswith(separator + "**"):
         return None
     root = pattern[: -len(separator) - 2]
@@ -101,8 +102,8 @@ def _expression(pattern: str, separator: str) -> Test:
 
 
 def _segments(parts: list[str], separator: str) -> str:
-    """Runs of segments between `**`. The first place where a run fits is as good as any later one,
-    because `**` takes whatever is left: hence `_first_match`."""
+    """Return an expression for runs of segments between `**`. The first place where a run fits is
+    as good as any later one, because `**` takes whatever is left: hence `_first_match`."""
     groups = itertools.count(1)
     inner = f"[^{separator}]"
     end = rf"(?={separator}|\Z)"
@@ -123,7 +124,7 @@ def _segments(parts: list[str], separator: str) -> str:
 
 
 def _segment(part: str, inner: str, end: str, groups: Iterator[int]) -> str:
-    """One segment; between two `*` the first place where the text fits will do."""
+    """Return one segment; between two `*` the first place where the text fits will do."""
     first, *rest = (re.escape(piece) for piece in part.split("*"))
     if not rest:
         return first + end
@@ -132,7 +133,7 @@ def _segment(part: str, inner: str, end: str, groups: Iterator[int]) -> str:
 
 
 def _first_match(expression: str, groups: Iterator[int]) -> str:
-    """An expression that is matched once and never tried again at a later place.
+    """Return an expression that is matched once and never tried again at a later place.
 
     That is what an atomic group means, `(?>...)`, which Python 3.11.2 gets wrong. A lookahead is
     not tried again either, so it finds the text, and a reference to its group consumes it.

@@ -45,7 +45,7 @@ class GraphqlEndpoint(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, text: Any) -> GraphqlEndpoint:
-        """Reads `api.example.com/graphql`. Raises InvalidInput."""
+        """Read `api.example.com/graphql`. Raises InvalidInput."""
         if not isinstance(text, str):
             raise InvalidInput(f"{text!r:.60} is no text", hint=_HINT)
         host, slash, path = text.partition("/")
@@ -73,12 +73,12 @@ _WELL_KNOWN = tuple(
 
 def speaks_graphql(declared: Iterable[GraphqlEndpoint], host: str, path: str) -> bool:
     """Return whether the endpoint is declared in the paddock file or well known."""
-    return any(one.matches(host, path) for one in (*_WELL_KNOWN, *declared))
+    return any(endpoint.matches(host, path) for endpoint in (*_WELL_KNOWN, *declared))
 
 
 def may_speak_graphql(declared: Iterable[GraphqlEndpoint], host: str, path: str) -> bool:
     """Return whether some server takes the path for that of a declared endpoint."""
-    return any(one.resembles(host, path) for one in declared)
+    return any(endpoint.resembles(host, path) for endpoint in declared)
 
 
 def effect_of(
@@ -111,7 +111,7 @@ def effect_of(
 
 
 def is_endpoint(path: str) -> bool:
-    """Whether neither the method nor the path of a request there says what it does."""
+    """Return whether neither the method nor the path of a request there says what it does."""
     return _loosest(path).rpartition("/")[2] in ("graphql", "gql")
 
 

@@ -1,4 +1,4 @@
-"""How much of an agent's JSON may be looked at, and that it is JSON at all."""
+"""Bounds on an agent's JSON: how much of it is looked at, and that it is JSON at all."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def has_few_values(text: bytes, most: int) -> bool:
         return True
     # Some of these may stand in texts.
     count = 1
-    for found in _TEXT_OR_VALUE.finditer(text):
-        if text[found.start()] != _QUOTE:
+    for token in _TEXT_OR_VALUE.finditer(text):
+        if text[token.start()] != _QUOTE:
             count += 1
             if count > most:
                 return False
@@ -41,7 +41,7 @@ def has_few_values(text: bytes, most: int) -> bool:
 
 
 def bound(value: Any, bounds: Bounds, error: type[Exception]) -> None:
-    """Raises `error` for what is too large or too deep, or is no JSON: a number beyond 64 bits or
+    """Raise `error` for what is too large or too deep, or is no JSON: a number beyond 64 bits or
     without a value, a key that is no text, an object."""
     if value is None or (type(value) is str and len(value) <= bounds.characters):
         return
@@ -53,8 +53,8 @@ def bound(value: Any, bounds: Bounds, error: type[Exception]) -> None:
     for _ in range(bounds.depth):
         nodes += len(level)
         below: list[Any] = []
-        for one in level:
-            characters += _measure(one, below, error)
+        for inner in level:
+            characters += _measure(inner, below, error)
         if nodes + len(below) > bounds.nodes or characters > bounds.characters:
             raise error(f"the arguments are too large: {bounds.nodes} values are looked at")
         if not below:
@@ -64,47 +64,48 @@ def bound(value: Any, bounds: Bounds, error: type[Exception]) -> None:
 
 
 def _is_flat(value: dict[Any, Any]) -> bool:
-    """A few short texts and small numbers: what most arguments are, and nothing to walk over."""
+    """Return whether it is a few short texts and small numbers: most arguments are, and need no
+    walk."""
     if len(value) > _FEW:
         return False
-    for key, one in value.items():
+    for key, inner in value.items():
         if type(key) is not str:
             return False
-        kind = type(one)
+        kind = type(inner)
         if kind is str:
-            if len(one) > _SHORT:
+            if len(inner) > _SHORT:
                 return False
         elif kind is int:
-            if not -_INT_LIMIT <= one < _INT_LIMIT:
+            if not -_INT_LIMIT <= inner < _INT_LIMIT:
                 return False
         elif kind is not bool:
             return False
     return True
 
 
-def _measure(one: Any, below: list[Any], error: type[Exception]) -> int:
-    """The characters of one value; what it contains goes to `below`."""
-    kind = type(one)
+def _measure(value: Any, below: list[Any], error: type[Exception]) -> int:
+    """Return the characters of one value; what it contains goes to `below`."""
+    kind = type(value)
     if kind is str:
-        return len(one)
-    if kind is bool or one is None:
+        return len(value)
+    if kind is bool or value is None:
         return 0
-    if kind is int and -_INT_LIMIT <= one < _INT_LIMIT:
+    if kind is int and -_INT_LIMIT <= value < _INT_LIMIT:
         return 0
-    if kind is float and math.isfinite(one):
+    if kind is float and math.isfinite(value):
         return 0
-    if isinstance(one, Mapping):
-        below.extend(one.values())
-        return _keys(one, error)
-    if isinstance(one, list | tuple):
-        below.extend(one)
+    if isinstance(value, Mapping):
+        below.extend(value.values())
+        return _keys(value, error)
+    if isinstance(value, list | tuple):
+        below.extend(value)
         return 0
-    raise error(f"an argument is no JSON: {str(one)[:40]} ({kind.__name__})")
+    raise error(f"an argument is no JSON: {str(value)[:40]} ({kind.__name__})")
 
 
-def _keys(one: Mapping[Any, Any], error: type[Exception]) -> int:
+def _keys(mapping: Mapping[Any, Any], error: type[Exception]) -> int:
     size = 0
-    for key in one:
+    for key in mapping:
         if type(key) is not str:
             raise error(f"a key of the arguments is no text: {str(key)[:40]}")
         size += len(key)

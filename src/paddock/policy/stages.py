@@ -1,4 +1,4 @@
-"""What each stage makes of an action that leaves the fence. A stage only tightens.
+"""The verdict that each stage leaves for an action out of the fence. A stage only tightens.
 
 | stage   | write                                          | admin                           |
 |---------|------------------------------------------------|---------------------------------|
@@ -19,7 +19,7 @@ from paddock.model.action import Effect, Stage, Verdict
 def ceiling(
     stage: Stage, effect: Effect, *, is_reversible: bool, is_granted: bool
 ) -> tuple[Verdict, str]:
-    """The loosest verdict that the stage leaves, and why."""
+    """Return the loosest verdict that the stage leaves, and why."""
     if not effect.is_write:
         return Verdict.ALLOW, ""
     match stage:

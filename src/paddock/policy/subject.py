@@ -12,7 +12,7 @@ HTTP_NAMES = frozenset({"host", "method", "path", "query", "headers", "body"})
 
 
 def names_for(kinds: tuple[Kind, ...]) -> frozenset[str]:
-    """What an expression of a rule for these kinds can read."""
+    """Return the names that an expression of a rule for these kinds can read."""
     return NAMES | HTTP_NAMES if kinds == (Kind.HTTP,) else NAMES
 
 
@@ -30,13 +30,13 @@ class Subject:
 
     @property
     def scope(self) -> Scope:
-        """What expressions read; made when the first one asks."""
+        """Return the values that expressions read; made when the first one asks."""
         if self._scope is None:
             self._scope = Scope(self._value, self._keys)
         return self._scope
 
     def _value(self, name: str) -> Any:
-        """What a name of an expression stands for. Raises KeyError."""
+        """Return what a name of an expression stands for. Raises KeyError."""
         action = self.action
         if name == "args":
             return action.arguments

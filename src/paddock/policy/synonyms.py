@@ -1,4 +1,4 @@
-"""Words that people know from other products, and what they are called in a paddock file."""
+"""Names that people know from other products, and what they are called in a paddock file."""
 
 from __future__ import annotations
 

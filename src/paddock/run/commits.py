@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 
 from paddock.model.errors import NotFound
-from paddock.model.plain import plain
-from paddock.run.changed import Place, RunChanges, open_source_directory, scratch_home
+from paddock.model.printable import printable
+from paddock.run.changes import ChangedRoot, RunChanges, open_source_directory, scratch_home
 from paddock.state.agent_git import (
     Commit,
     Quarantine,
@@ -21,9 +21,9 @@ from paddock.state.agent_git import (
     known_objects,
     repository_of,
 )
-from paddock.state.change import Change
+from paddock.state.changes.change import FileChange
 from paddock.state.home import Home
-from paddock.state.obeyed import GIT, object_format
+from paddock.state.tool_config import GIT, object_format
 
 MAX_COMMITS = 10_000
 _MAX_NAMED = 5
@@ -97,7 +97,7 @@ def _worktree(changes: RunChanges, to: str | None) -> Path:
     return Path(place.source if to is None else to).absolute()
 
 
-def _repository_changes(changes: RunChanges, place: Place) -> list[Change]:
+def _repository_changes(changes: RunChanges, place: ChangedRoot) -> list[FileChange]:
     return [
         changed.change
         for changed in changes.changed
@@ -113,7 +113,7 @@ def _chosen(
     new = {name: commit for name, commit in branches.items() if commit not in known}
     if branch is not None:
         if branch not in branches:
-            raise NotFound(f"the agent has no branch {plain(branch, 100)}", hint=_named(new))
+            raise NotFound(f"the agent has no branch {printable(branch, 100)}", hint=_named(new))
         return branch, branches[branch], new
     head = theirs.head()
     if head.commit is None:
@@ -122,7 +122,7 @@ def _chosen(
 
 
 def _nothing_new(branch: str | None, others: Mapping[str, str]) -> NotFound:
-    on = "where it was" if branch is None else f"on {plain(branch, 100)}"
+    on = "where it was" if branch is None else f"on {printable(branch, 100)}"
     hint = _named(others) if others else "paddock apply RUN writes the files that it changed"
     return NotFound(f"the agent made no commit {on} that your repository does not have", hint=hint)
 
@@ -130,7 +130,7 @@ def _nothing_new(branch: str | None, others: Mapping[str, str]) -> NotFound:
 def _named(branches: Mapping[str, str]) -> str | None:
     if not branches:
         return None
-    names = [plain(name, 60) for name in branches]
+    names = [printable(name, 60) for name in branches]
     more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
     shown = ", ".join(names[:_MAX_NAMED])
     return f"its branches with new commits: {shown}{more}; name one with --from"

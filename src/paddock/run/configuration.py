@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from paddock.doors.network.inside_envs import seed_envs
+from paddock.doors.network.inside_api.environment import seed_envs
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Configured, MountRecorded
 from paddock.run.order import policy_source
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
-    from paddock.journal.keyed import Keyed
+    from paddock.journal.secrets.value_hmac import ValueHmac
     from paddock.run.order import Order
     from paddock.run.surroundings import Surroundings
 
@@ -33,7 +33,9 @@ def seed_environment(seed: str) -> dict[str, str]:
     return {**seed_envs(seed), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def configured_of(order: Order, box: Box, surroundings: Surroundings, keyed: Keyed) -> Configured:
+def configured_of(
+    order: Order, box: Box, surroundings: Surroundings, keyed: ValueHmac
+) -> Configured:
     """Return the conditions under which the agent starts. Of variables that the caller gave for
     this run (`--env`) they have the names, and keyed hashes by which a replay recognises the
     values."""
@@ -57,7 +59,7 @@ def configured_of(order: Order, box: Box, surroundings: Surroundings, keyed: Key
         timeout_s=order.timeout_s,
         given_envs={name: keyed.of(value) for name, value in order.envs.items()},
         vary=list(terms.vary),
-        beside=None if terms.beside is None else list(terms.beside),
+        beside=None if terms.background is None else list(terms.background),
         stdin=stdin,
         stdin_base64=stdin_base64,
     )
@@ -65,13 +67,13 @@ def configured_of(order: Order, box: Box, surroundings: Surroundings, keyed: Key
 
 def given_envs(
     configured: Configured,
-    keyed: Keyed,
+    keyed: ValueHmac,
     given: Mapping[str, str],
     environ: Mapping[str, str],
 ) -> dict[str, str]:
-    """The variables that a recorded run was given, for another one like it: as they are given now,
-    or from the environment where it has the same value. Raises InvalidInput for one whose value
-    nobody says: it is not on record."""
+    """Return the variables that a recorded run was given, for another run like it: as given now, or
+    from the environment where the value is the same. Raises InvalidInput for a variable whose value
+    is unknown, because values are not recorded."""
     found = dict(configured.own_envs)  # of older runs
     for name, digest in configured.given_envs.items():
         value = given.get(name, environ.get(name))
@@ -108,14 +110,15 @@ def stdin_of(configured: Configured) -> bytes | None:
 
 
 def template_digest(name: str) -> str | None:
-    """Of the host's own files: which packages there are. None where that cannot be told."""
+    """Return a digest of the installed packages of the host's own files; None where it cannot be
+    computed."""
     try:
         if name == "host":
             stamp = os.stat(_PACKAGES)
-            told = f"{stamp.st_size} {stamp.st_mtime_ns}"
+            stamps = f"{stamp.st_size} {stamp.st_mtime_ns}"
         else:
             stamp = os.stat(name.removeprefix("dir:"))
-            told = f"{stamp.st_ino} {stamp.st_mtime_ns}"
+            stamps = f"{stamp.st_ino} {stamp.st_mtime_ns}"
     except OSError:
         return None
-    return hashlib.sha256(f"{name} {told}".encode()).hexdigest()
+    return hashlib.sha256(f"{name} {stamps}".encode()).hexdigest()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from paddock.state.files.tree_copy import tree_bytes
 from paddock.state.home import Home
-from paddock.state.layers import volume_layer
-from paddock.state.snapshots import SnapshotStore
-from paddock.state.templates import TemplateStore
-from paddock.state.treecopy import tree_bytes
+from paddock.state.layers.layers import volume_layer
+from paddock.state.snapshots.store import SnapshotStore
+from paddock.state.templates.store import TemplateStore
 
 _BLOCK = 512
 _INDEX = "index.sqlite"
@@ -28,7 +28,7 @@ class DiskUse(msgspec.Struct, frozen=True):
 
 
 def disk_use(home: Home) -> list[DiskUse]:
-    """All parts of a home, so that their sum is what the whole takes."""
+    """Return all parts of a home; their sum is the size of the whole."""
     volumes = sorted(path.stem for path in home.volumes.glob("*.json"))
     in_volumes = _volume_bytes(home, volumes)
     layers = _bytes([home.layers, home.pool_image])
@@ -46,19 +46,19 @@ def disk_use(home: Home) -> list[DiskUse]:
         DiskUse("caches", _bytes([home.cache]), None, "built when missing"),
         DiskUse("index", _bytes(index), None, "of the runs; paddock reindex makes it again"),
     ]
-    known = [home.runs, home.trees, home.worlds, home.snapshots, home.templates, home.layers,
+    listed = [home.runs, home.trees, home.worlds, home.snapshots, home.templates, home.layers,
              home.pool_image, home.root / "postgres", home.cache, *index]  # fmt: skip
-    others = [path for path in home.root.iterdir() if path not in known]
+    others = [path for path in home.root.iterdir() if path not in listed]
     return [*parts, DiskUse("other", _bytes(others), None, "keys, approvals, drafts, trust")]
 
 
-def _bytes(places: Iterable[Path]) -> int:
+def _bytes(paths: Iterable[Path]) -> int:
     total = 0
-    for place in places:
-        if place.is_dir():
-            total += tree_bytes(place)
-        elif place.exists():
-            total += os.stat(place).st_blocks * _BLOCK
+    for path in paths:
+        if path.is_dir():
+            total += tree_bytes(path)
+        elif path.exists():
+            total += os.stat(path).st_blocks * _BLOCK
     return total
 
 
@@ -77,7 +77,7 @@ def _templates(home: Home) -> int:
 
 
 def _volume_bytes(home: Home, volumes: Iterable[str]) -> int:
-    """What lies in a pool only its keeper can tell."""
+    """Return the size of the volumes; in a pool only its keeper knows it."""
     names = [volume_layer(volume) for volume in volumes]
     if not names:
         return 0
@@ -86,5 +86,5 @@ def _volume_bytes(home: Home, volumes: Iterable[str]) -> int:
     from paddock.doors.machine.engine import Engine
 
     engine = Engine.current()
-    layers = engine.call(engine.driver()).link.layers
+    layers = engine.call(engine.driver()).layers
     return sum(layers.used_bytes(name) for name in names)

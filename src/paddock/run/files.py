@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddock.fence.container.agreed import LAYER_OWNER
-from paddock.fence.container.open_files import held_files, shared_maps
 from paddock.fence.offload import offload
+from paddock.fence.processes.open_files import held_files, shared_maps
+from paddock.fence.uids import LAYER_OWNER
 from paddock.journal.log import Covered, RunLog
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.events import FilesNotRecorded, FilesRecorded, Record
 from paddock.model.spec import HOME, MountMode
-from paddock.run.refreshing import refresh_overlays
+from paddock.run.overlay_refresh import refresh_overlays
 from paddock.state.home import Home
 from paddock.state.privilege import is_privileged
 from paddock.state.trees.store import TreeStore
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
     from paddock.run.state_recorder import StateRecorder
     from paddock.state.trees.recorder import Recorder
-    from paddock.state.trees.restoring import Restored
+    from paddock.state.trees.restore import Restored
 
 _MAX_ERROR = 200
 
 
 def home_of(directory: Path) -> Home:
-    """The home that a run lies in: its trees are there. One that was copied elsewhere is looked up
-    in the user's own."""
-    place = Path(os.path.realpath(directory)).parent.parent
-    return Home(place) if (place / "trees").is_dir() else Home.find()
+    """Return the home that contains a run and its trees; for a run that was copied elsewhere, the
+    user's own home."""
+    root = Path(os.path.realpath(directory)).parent.parent
+    return Home(root) if (root / "trees").is_dir() else Home.find()
 
 
 def store_of(home: Home) -> TreeStore:
@@ -47,8 +47,8 @@ def store_of(home: Home) -> TreeStore:
 
 
 def roots_of(box: Box) -> dict[str, Path]:
-    """Where the writable files of a sandbox lie, by the path at which the agent sees them. What is
-    in /tmp is not recorded, and what a `write` mount has is not the sandbox's own."""
+    """Return where the writable files of a sandbox are, by the path at which the agent sees them.
+    /tmp is not recorded, and a `write` mount is not the sandbox's own."""
     layer = box.layers.path(box.machine.layer)
     roots = {HOME: layer / "home"}
     if (layer / "overlays/root/upper").is_dir():
@@ -60,8 +60,9 @@ def roots_of(box: Box) -> dict[str, Path]:
 
 
 def recorder_of(box: Box, may_store: Callable[[int], bool] | None = None) -> Recorder:
-    """A recorder of a sandbox's files. Until the sandbox ends nothing is swept from the store.
-    `may_store` is asked before earlier versions of files are stored; the last one always is."""
+    """Return a recorder of a sandbox's files. Until the sandbox ends, nothing is removed from the
+    store. `may_store` is asked before earlier versions of files are stored; the last one always
+    is."""
     store = store_of(box.engine.home)
     held = contextlib.ExitStack()
     held.enter_context(store.in_use())
@@ -78,10 +79,10 @@ def restore_into(
     is_fresh: bool = False,
     first: str | None = None,
 ) -> Restored:
-    """Makes the files of a sandbox that stands still that tree, but for those that its processes
-    hold open. `recorder` is the one that has recorded this sandbox so far, if there is one: it
-    spares reading everything again. `is_fresh`: nothing has run in it yet, so nothing in it has
-    looked at a file. `first` is the tree that its processes began with."""
+    """Restore a tree in a frozen sandbox, except for files that its processes hold open. `recorder`
+    is the one that has recorded this sandbox so far, if there is one: it saves reading everything
+    again. `is_fresh` says that nothing has run in it yet, so the kernel has cached no names.
+    `first` is the tree that its processes began with."""
     if not box.machine.is_frozen:
         raise Conflict(f"sandbox {box.sandbox_id} is running", hint="restore while it stands still")
     roots = roots_of(box)
@@ -112,7 +113,7 @@ async def restore_files(
 ) -> Restored:
     """Hold the sandbox still and make its files that tree. `is_fresh` and `first` are those of
     `restore_into`. Raises HostCannot."""
-    from paddock.state.trees.restoring import Restored
+    from paddock.state.trees.restore import Restored
 
     present = await recorder.look()
     if present is not None and present.tree == tree:

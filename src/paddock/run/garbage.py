@@ -27,14 +27,14 @@ import msgspec
 
 from paddock.doors.machine.engine import Engine
 from paddock.model.errors import PaddockError
-from paddock.run.changed import scratch_home
+from paddock.run.changes import scratch_home
 from paddock.run.files import store_of
-from paddock.run.removing import TRASH, discard, with_trees_in_use
-from paddock.state.home import Home, Record, abandoned, held
-from paddock.state.layers import Layers, copies_lock, is_copy, unneeded_copies, volume_of
-from paddock.state.snapshots import SnapshotStore
-from paddock.state.templates import TemplateStore
-from paddock.state.treecopy import tree_bytes
+from paddock.run.removal import TRASH, discard, with_trees_in_use
+from paddock.state.files.tree_copy import tree_bytes
+from paddock.state.home import Home, SandboxRecord, abandoned, held
+from paddock.state.layers.layers import Layers, copies_lock, is_copy, unneeded_copies, volume_of
+from paddock.state.snapshots.store import SnapshotStore
+from paddock.state.templates.store import TemplateStore
 
 # Nobody takes longer between the first file of something and what refers to it.
 YOUNG_S = 3600.0
@@ -59,7 +59,7 @@ def find_garbage(home: Home) -> list[Garbage]:
 
 
 def remove_garbage(home: Home) -> list[Garbage]:
-    """Removes all that nothing refers to; says what it was."""
+    """Remove everything that nothing refers to, and return what it was."""
     return [_tried(part, look, home, True) for part, look in _PARTS.items()]
 
 
@@ -84,22 +84,22 @@ def _in_layers(home: Home, is_removing: bool) -> Garbage:
         for directory, lease in abandoned(home):
             locks.callback(os.close, lease)
             names |= _layers_of(directory)
-        link = engine.call(engine.driver()).link
+        driver = engine.call(engine.driver())
         locks.enter_context(home.lock("volumes"))
-        orphans = _orphans(home, link.layers)
-        names.update(orphans, unneeded_copies(home, link.layers) if is_free else ())
-        size = sum(_own_bytes(link.layers, name) for name in names)
+        orphans = _orphans(home, driver.layers)
+        names.update(orphans, unneeded_copies(home, driver.layers) if is_free else ())
+        size = sum(_own_bytes(driver.layers, name) for name in names)
         for name in orphans if is_removing else ():
-            link.layers.destroy(name)
+            driver.layers.destroy(name)
     if is_removing:
-        engine.call(link.ask("sweep"))
-        link.layers.trim()
+        engine.call(driver.sweep())
+        driver.layers.trim()
     return Garbage("layers", size, len(names))
 
 
 def _layers_of(sandbox: Path) -> set[str]:
-    """A sandbox's own layer, and the copy that it compares itself with, which forks share."""
-    record = Record.read(sandbox)
+    """Return a sandbox's own layer, and the copy that it is compared with, which forks share."""
+    record = SandboxRecord.read(sandbox)
     if record is None:
         return set()
     base = (record.info or {}).get("base")
@@ -107,7 +107,7 @@ def _layers_of(sandbox: Path) -> set[str]:
 
 
 def _orphans(home: Home, layers: Layers) -> list[str]:
-    """Layers of sandboxes and volumes that are not there."""
+    """Return the layers of sandboxes and volumes that do not exist."""
     orphans = []
     for name in layers.names():
         volume = volume_of(name)
@@ -152,29 +152,29 @@ def _in_templates(home: Home, is_removing: bool) -> Garbage:
     if not home.templates.exists():
         return Garbage("templates", count=0)
     store = TemplateStore(home.templates)
-    before = {place: tree_bytes(place) for place in store.unfinished()}
+    before = {directory: tree_bytes(directory) for directory in store.unfinished()}
     if is_removing:
         store.sweep()
         left = store.unfinished()
-        before = {place: size for place, size in before.items() if place not in left}
+        before = {directory: size for directory, size in before.items() if directory not in left}
     return Garbage("templates", sum(before.values()), len(before))
 
 
 def _in_caches(home: Home, is_removing: bool) -> Garbage:
     oldest = min(_running_since(home), default=time.time())
 
-    def is_garbage(place: Path) -> bool:
-        if place.name.startswith(TRASH):
+    def is_garbage(path: Path) -> bool:
+        if path.name.startswith(TRASH):
             return True
-        if place.parent == home.sites or place.name.startswith(_BUILT_ONCE):
-            used_at = place.stat().st_mtime  # `mark_used` sets it
+        if path.parent == home.sites or path.name.startswith(_BUILT_ONCE):
+            used_at = path.stat().st_mtime  # `mark_used` sets it
             return time.time() - used_at > CACHE_S and oldest > used_at + YOUNG_S
-        is_scratch = place.parent == scratch or place.name.startswith(_HALF_BUILT)
-        return is_scratch and place.is_dir() and _idle_s(place) > YOUNG_S
+        is_scratch = path.parent == scratch or path.name.startswith(_HALF_BUILT)
+        return is_scratch and path.is_dir() and _idle_s(path) > YOUNG_S
 
     scratch = scratch_home(home)
-    places = [one for at in (home.cache, home.sites, scratch) for one in _entries(at)]
-    return _removed("caches", home, is_removing, places, is_garbage)
+    paths = [entry for at in (home.cache, home.sites, scratch) for entry in _entries(at)]
+    return _removed("caches", home, is_removing, paths, is_garbage)
 
 
 def _running_since(home: Home) -> Iterator[float]:
@@ -188,20 +188,20 @@ def _removed(
     part: str,
     home: Home,
     is_removing: bool,
-    places: list[Path],
+    paths: list[Path],
     is_garbage: Callable[[Path], bool],
 ) -> Garbage:
     size = count = 0
-    for place in places:
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):  # another process removes as well
-            if not is_garbage(place):
+            if not is_garbage(path):
                 continue
-            place_bytes = tree_bytes(place)
+            path_bytes = tree_bytes(path)
             if is_removing:
-                if not is_garbage(place):  # to measure it took a while
+                if not is_garbage(path):  # to measure it took a while
                     continue
-                discard(home, place)
-            size, count = size + place_bytes, count + 1
+                discard(home, path)
+            size, count = size + path_bytes, count + 1
     return Garbage(part, size, count)
 
 
@@ -209,10 +209,13 @@ def _entries(directory: Path) -> list[Path]:
     return sorted(directory.iterdir()) if directory.is_dir() else []
 
 
-def _idle_s(place: Path) -> float:
-    """Since when nothing has changed in it, one level deep."""
+def _idle_s(directory: Path) -> float:
+    """Return the seconds since the last change in a directory, one level deep."""
     try:
-        times = [place.stat().st_mtime, *(one.lstat().st_mtime for one in _entries(place))]
+        times = [
+            directory.stat().st_mtime,
+            *(entry.lstat().st_mtime for entry in _entries(directory)),
+        ]
     except FileNotFoundError:
         return 0.0  # somebody is at work there
     return time.time() - max(times)

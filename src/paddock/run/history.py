@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from paddock.journal.codec import body_of
-from paddock.journal.keys import PUBLIC_NAME, PublicKey
+from paddock.journal.integrity.keys import PUBLIC_NAME, PublicKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import Covered, RunLog
-from paddock.journal.verify import verify
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.events import (
     Alert,
@@ -37,7 +37,7 @@ from paddock.model.steps import Step
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision
-    from paddock.policy.compare import Change
+    from paddock.policy.analysis.candidate import DecisionChange
     from paddock.policy.decide import Policy
 
 T = TypeVar("T")
@@ -89,7 +89,7 @@ class RedecidedStep(msgspec.Struct, frozen=True):
 
     recorded: HistoryStep
     after: Decision | None = None
-    programs: tuple[Change, ...] = ()
+    programs: tuple[DecisionChange, ...] = ()
 
 
 class RunHistory:
@@ -144,11 +144,11 @@ class RunHistory:
 
     def redecide(self, policy: Policy) -> Iterator[RedecidedStep]:
         """Yield every step with what this policy would have decided about it then."""
-        from paddock.gate.recorded import recorded_events
-        from paddock.policy.compare import replay
+        from paddock.gate.recorded_actions import recorded_events
+        from paddock.policy.analysis.candidate import replay
 
         decisions: dict[int, Decision] = {}
-        programs: dict[int, list[Change]] = {}
+        programs: dict[int, list[DecisionChange]] = {}
         for change in replay(policy, recorded_events(self.log.directory, self.log.covered)):
             if change.before.decided_by == "observed":
                 programs.setdefault(change.step, []).append(change)
@@ -173,8 +173,8 @@ class RunHistory:
         return HistoryStep(whole, self._state_of(step.number), is_cut)
 
     def _state_of(self, number: int) -> StepState:
-        place = bisect_left(self.step_numbers, number)
-        before = self.step_numbers[place - 1] if place else -1
+        index = bisect_left(self.step_numbers, number)
+        before = self.step_numbers[index - 1] if index else -1
         tree, positions = _until(self._trees, number), _until(self._positions, number) or {}
         return StepState(
             tree,

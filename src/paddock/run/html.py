@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.run.html_style import STYLE
 
 MAX_TEXT = 500  # characters of one cell or line
@@ -36,7 +36,7 @@ Part = Markup | str
 
 
 def page(title: str, parts: Iterable[Part], *, note: str = "") -> str:
-    """The whole page."""
+    """Render the whole page."""
     body = "\n".join(map(shown, parts))
     footer = f"<footer>{escaped(note)}</footer>" if note else ""
     return (
@@ -53,12 +53,13 @@ def page(title: str, parts: Iterable[Part], *, note: str = "") -> str:
 
 
 def escaped(text: object, most: int = MAX_TEXT) -> Markup:
-    """One line of text, bounded; what cannot be seen, or turns the line around, is spelled out."""
-    return Markup(html.escape(plain(text, most)))
+    """Escape one line of text and bound it; invisible and direction-changing characters are written
+    out."""
+    return Markup(html.escape(printable(text, most)))
 
 
 def shown(part: Part) -> Markup:
-    """Markup as it is, text escaped."""
+    """Return markup as it is, and text escaped."""
     return part if isinstance(part, Markup) else escaped(part)
 
 
@@ -72,14 +73,14 @@ def paragraph(*parts: Part, tone: Tone | None = None) -> Markup:
     return Markup(f"<p{kind}>{' '.join(map(shown, parts))}</p>")
 
 
-class Row(msgspec.Struct, frozen=True):
+class TableRow(msgspec.Struct, frozen=True):
     """A row of a table that stands out."""
 
     cells: Sequence[Part]
     tone: Tone
 
 
-def table(header: Sequence[Part], rows: Iterable[Sequence[Part] | Row]) -> Markup:
+def table(header: Sequence[Part], rows: Iterable[Sequence[Part] | TableRow]) -> Markup:
     """Return a table, which scrolls by itself where the window is narrow."""
     head = "".join(f'<th scope="col">{shown(cell)}</th>' for cell in header)
     lines = "\n".join(map(_row, rows))
@@ -90,26 +91,26 @@ def table(header: Sequence[Part], rows: Iterable[Sequence[Part] | Row]) -> Marku
 
 
 def badge(text: object, tone: Tone = "quiet") -> Markup:
-    """A word in a box."""
+    """Render a word in a box."""
     return Markup(f'<span class="badge {tone}">{escaped(text, 60)}</span>')
 
 
 def code(text: object, most: int = MAX_TEXT) -> Markup:
-    """Short ones stay on a line."""
-    words = escaped(text, most)
-    kind = "short" if len(words) <= _SHORT else "long"
-    return Markup(f'<code class="{kind}">{words}</code>')
+    """Render code; short pieces are kept on one line."""
+    markup = escaped(text, most)
+    kind = "short" if len(markup) <= _SHORT else "long"
+    return Markup(f'<code class="{kind}">{markup}</code>')
 
 
 def details(summary: Part, *parts: Part, is_open: bool = False) -> Markup:
-    """What is unfolded by a click, without a script."""
+    """Render parts that unfold by a click, without a script."""
     inner = "\n".join(map(shown, parts))
     opened = " open" if is_open else ""
     return Markup(f"<details{opened}><summary>{shown(summary)}</summary>\n{inner}\n</details>")
 
 
 def block(value: Any) -> Markup:
-    """A text of several lines, or JSON; bounded."""
+    """Render a text of several lines, or JSON, up to the limits."""
     text = (
         value
         if isinstance(value, str)
@@ -131,14 +132,14 @@ def joined(parts: Iterable[Part], between: str = " ") -> Markup:
     return Markup(escaped(between).join(map(shown, parts)))
 
 
-def _row(row: Sequence[Part] | Row) -> str:
-    tone = f' class="{row.tone}"' if isinstance(row, Row) else ""
-    cells = row.cells if isinstance(row, Row) else row
+def _row(row: Sequence[Part] | TableRow) -> str:
+    tone = f' class="{row.tone}"' if isinstance(row, TableRow) else ""
+    cells = row.cells if isinstance(row, TableRow) else row
     return f"<tr{tone}>{''.join(map(_cell, cells))}</tr>"
 
 
 def _cell(cell: Part) -> str:
-    """A few words stay on a line."""
+    """Render a cell; a few words stay on one line."""
     is_short = not isinstance(cell, Markup) and len(cell) <= _SHORT_CELL
     kind = ' class="short"' if is_short else ""
     return f"<td{kind}>{shown(cell)}</td>"

@@ -75,9 +75,10 @@ def order_of(
     stdin: bytes | None = None,
     trust: Trust = NO_TRUST,
 ) -> Order:
-    """Without a file: the project's paddock.yaml, or where there is none the usual policy, under
-    which nothing leaves. `sets` and the other words are the caller's own; what the file asks of the
-    host is checked against `trust`. Raises InvalidInput and NotTrusted."""
+    """Make the order of a run. Without a file the policy is the project's paddock.yaml or, where
+    there is none, the default one, under which nothing leaves. `sets` and the other options are the
+    caller's own; what the file asks of the host is checked against `trust`. Raises InvalidInput and
+    NotTrusted."""
     if not command:
         raise InvalidInput("run: no command; e.g. paddock run -- python my_agent.py")
     check_isolation(isolation)
@@ -93,7 +94,7 @@ def order_of(
 
         for one in policy.terms.vary:
             vary_of(one)  # a mistake is said now, not at a replay
-    said = policy.sandbox.words.get("timeout")
+    said = policy.sandbox.options.get("timeout")
     limit = timeout if timeout is not None else said
     return Order(
         command=tuple(command),
@@ -116,7 +117,7 @@ def changed(
     faults: Any = None,
     seed: int | str | None = None,
 ) -> Policy:
-    """The policy with these words in place of its own."""
+    """Return the policy with these options replaced."""
     words = {"world": world, "faults": faults}
     if any(one is not None for one in words.values()):
         policy, _ = terms_of(policy, {k: v for k, v in words.items() if v is not None})
@@ -133,7 +134,7 @@ def changed(
 
 
 def check_isolation(isolation: str | None) -> None:
-    """Raises for what is unknown, and for what is not built."""
+    """Raise for an isolation that is unknown or not available."""
     if isolation in (None, "container"):
         return
     if isolation not in ISOLATIONS:
@@ -170,9 +171,9 @@ def _policy(
 
 
 def with_sets(text: str, base: str | None, file: str | None, sets: Mapping[str, Any]) -> Policy:
-    """The policy of a text in which some keys have other values."""
-    from paddock.policy.document import read
-    from paddock.policy.emit import emit
+    """Parse the policy of a text in which some keys have other values."""
+    from paddock.policy.file.document import read
+    from paddock.policy.file.writer import emit
 
     document = read(text, DEFAULT_NAME)
     value = document.value
@@ -186,7 +187,8 @@ def with_sets(text: str, base: str | None, file: str | None, sets: Mapping[str, 
 
 
 def _set(value: Any, words: list[str], new: Any, key: str) -> None:
-    """A host has dots in its name: the longest word that is a key already is taken for it."""
+    """Set the value of a dotted key. A host has dots in its name, so the longest word that is a key
+    already is taken."""
     for length in range(len(words), 0, -1):
         name = ".".join(words[:length])
         if isinstance(value, dict) and (name in value or length == 1):
@@ -206,7 +208,7 @@ def _set(value: Any, words: list[str], new: Any, key: str) -> None:
 
 
 def sets_of(sets: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
-    """Keys of the file and their other values, from `KEY=VALUE`. Raises InvalidInput."""
+    """Parse `KEY=VALUE` to keys of the file and their new values. Raises InvalidInput."""
     if isinstance(sets, Mapping):
         return dict(sets)
     found = {}

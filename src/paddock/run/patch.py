@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from paddock.model.results import FileType
-from paddock.run.changed import Changed, Place, RunChanges, open_source_directory
-from paddock.state.change import link_target
-from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.obeyed import git_root, is_in_repository, object_format, repository_path
-from paddock.state.patch_format import Version, file_patch, git_mode
-from paddock.state.treewalk import status, walk
+from paddock.run.changes import ChangedPath, ChangedRoot, RunChanges, open_source_directory
+from paddock.state.changes.change import link_target
+from paddock.state.changes.patch_format import Version, file_patch, git_mode
+from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
+from paddock.state.files.tree_walk import status, walk
+from paddock.state.tool_config import git_root, is_in_repository, object_format, repository_path
 
 MAX_FILE_BYTES = 64 << 20
 
@@ -53,7 +53,7 @@ class ProjectPatch:
         for target in others:
             self.remarks.append(f"changes of {target} are not in the patch of the project")
 
-    def _taken(self) -> Iterator[Changed]:
+    def _taken(self) -> Iterator[ChangedPath]:
         repositories: set[str] = set()
         for one in self._changed:
             if one.refusal:
@@ -69,7 +69,7 @@ class ProjectPatch:
             self.remarks.append(f"{path} is in no patch{brings if path == '.git' else ''}")
 
     def _versions(
-        self, one: Changed, place: Place, source: int
+        self, one: ChangedPath, place: ChangedRoot, source: int
     ) -> Iterator[tuple[str, Version | None, Version | None]]:
         """Yield both versions of what changed: of a directory that is gone, of all that was in
         it."""
@@ -93,7 +93,7 @@ class ProjectPatch:
             yield inner, version, None
         yield path, before, new
 
-    def _read_below(self, root: int, path: str, one: Changed) -> dict[str, Version]:
+    def _read_below(self, root: int, path: str, one: ChangedPath) -> dict[str, Version]:
         """Read the old version of a path, or of all files in it if a directory was replaced."""
         found: dict[str, Version] = {}
         *parents, name = path.split("/")
@@ -122,7 +122,7 @@ class ProjectPatch:
                     found["/".join([path, *descent.parts[depth:], inner])] = version
         return found
 
-    def _read_one(self, root: Path, path: str, one: Changed) -> Version | None:
+    def _read_one(self, root: Path, path: str, one: ChangedPath) -> Version | None:
         *parents, name = path.split("/")
         with Descent(root, lift=True) as descent:
             descent.go_to(parents)
@@ -130,7 +130,7 @@ class ProjectPatch:
             return None if st is None else self._read(descent, name, st, one)
 
     def _read(
-        self, descent: Descent, name: str, st: os.stat_result, one: Changed
+        self, descent: Descent, name: str, st: os.stat_result, one: ChangedPath
     ) -> Version | None:
         if stat.S_ISLNK(st.st_mode):
             target = link_target(name, descent.fd)
@@ -146,12 +146,12 @@ class ProjectPatch:
             return None
         return Version(git_mode(st.st_mode), data)
 
-    def _leave_out(self, one: Changed, why: str) -> None:
+    def _leave_out(self, one: ChangedPath, why: str) -> None:
         self.is_whole = False
         self.remarks.append(f"{one.path} {why}, and is not in the patch")
 
 
-def _target(place: Place | None) -> str | None:
+def _target(place: ChangedRoot | None) -> str | None:
     return None if place is None else place.target
 
 

@@ -18,8 +18,8 @@ import msgspec
 
 from paddock.journal.codec import body_of
 from paddock.journal.log import RunLog
-from paddock.journal.places import is_held
 from paddock.journal.plain_values import as_json
+from paddock.journal.run_directory import is_held
 from paddock.model.action import Outcome, Verdict
 from paddock.model.events import (
     Alert,
@@ -124,7 +124,7 @@ class Mark(msgspec.Struct, frozen=True):
     text: str
 
 
-class Report(msgspec.Struct, frozen=True):
+class RunReport(msgspec.Struct, frozen=True):
     """All of it. Times are microseconds since 1970."""
 
     run: str
@@ -171,7 +171,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def drafted(self) -> int:
-        """How much became a draft, in its past as well."""
+        """The number of drafts, in its past as well."""
         return len(self.drafts) + len(self.past_drafts)
 
     @property
@@ -192,7 +192,7 @@ class Report(msgspec.Struct, frozen=True):
         return {**report, "divergence": self.divergence_json}
 
 
-def report_of(directory: Path) -> Report:
+def report_of(directory: Path) -> RunReport:
     """Return the report of a run, also while it is written. Raises InvalidInput where there is
     none."""
     fold = ReportFold()
@@ -286,10 +286,10 @@ class ReportFold:
             case Diverged() as diverged:
                 self._divergence = diverged
 
-    def report(self, *, is_alive: bool) -> Report:
+    def report(self, *, is_alive: bool) -> RunReport:
         """Return what it comes to so far. `is_alive` says whether somebody still writes."""
         opened, live = self.opened, self._live
-        return Report(
+        return RunReport(
             run=opened.run,
             kind=opened.kind or "run",
             agent=opened.agent,

@@ -24,10 +24,10 @@ import msgspec
 from paddock.doors.machine.box import Box
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.files import FileCore
-from paddock.doors.machine.making import create_box
-from paddock.doors.machine.passage import Opening
 from paddock.doors.machine.processes import Running, Start
 from paddock.doors.machine.records import command_record
+from paddock.doors.machine.sandbox_gate import Opening
+from paddock.doors.machine.sandboxes import create_box
 from paddock.doors.machine.sources import BoxSources
 from paddock.doors.terms import terms_of
 from paddock.fence.offload import offload
@@ -48,14 +48,14 @@ from paddock.model.events import BoundariesProved, Configured, Head, Lineage, Op
 from paddock.model.results import CommandResult
 from paddock.model.spec import Limits, MountMode, Spec
 from paddock.policy.decide import Policy
+from paddock.run.boundary_proof import prove
 from paddock.run.configuration import configured_of, seed_environment
 from paddock.run.order import Order
-from paddock.run.proving import prove
 from paddock.run.state_recorder import StateRecorder
 from paddock.run.surroundings import Surroundings, find, told_again
 
 if TYPE_CHECKING:
-    from paddock.doors.network.inside_state import InsideState
+    from paddock.doors.network.inside_api.state import InsideState
     from paddock.gate.gate import Gate
     from paddock.run.replay.session import Divergence
 
@@ -69,8 +69,8 @@ _ENDS_S = 20.0  # for an agent that is interrupted: its steps settle, its journa
 _READ_ALONG = {"PYTHONUNBUFFERED": "1"}
 # What the first step needs.
 _SOON = (
-    "paddock.doors.machine.inside_door",
-    "paddock.doors.network.trust",
+    "paddock.doors.machine.network.inside_door",
+    "paddock.doors.network.tls.sandbox_trust",
     "paddock.run.files",
     "paddock.state.trees.recorder",
 )
@@ -86,7 +86,7 @@ class Watcher(Protocol):
         ...
 
     def said(self, stream: str, data: bytes) -> None:
-        """What the agent wrote to stdout or stderr."""
+        """Receive what the agent wrote to stdout or stderr."""
         ...
 
 
@@ -144,14 +144,14 @@ class RunMode:
     inside: InsideState | None = None  # what the agent has declared before
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
-        """`files` are put into the sandbox, by their paths inside. They are in its own layer, as if
-        the agent had found them there: no step, and nothing on the host."""
+        """Take files to put into the sandbox, by their paths inside. They are in its own layer, as
+        if the agent had found them there: they are no step, and nothing on the host."""
         self.sources = BoxSources()
         self._files = files or {}
 
     async def begin(self, run: ActiveRun) -> None:
         """Prepare the sandbox before the agent starts."""
-        core = FileCore(run.box)
+        core = FileCore(run.box.guest)
         for path, content in self._files.items():
             await core.write(path, content)
 
@@ -171,7 +171,7 @@ def run(order: Order, watch: Watcher | None = None, mode: RunMode | None = None)
 
 
 def called(engine: Engine, work: Coroutine[Any, Any, T]) -> T:
-    """Waits for it. An interrupt of the caller goes on to the caller when it is all on record."""
+    """Wait for the work. An interrupt is passed on to the caller when everything is recorded."""
     is_over = threading.Event()
 
     async def to_its_end() -> T:
@@ -227,7 +227,7 @@ class RunSession:
     def _spec(self, surroundings: Surroundings) -> Spec:
         order, mode = self._order, self._mode
         policy = mode.sandbox_policy or order.policy
-        of_file = policy.sandbox.words
+        of_file = policy.sandbox.options
         options = {
             "mounts": [*(of_file.get("mounts") or ()), *surroundings.mount_words()],
             "envs": {
@@ -267,14 +267,14 @@ class RunSession:
 
     def _watch_gate(self, gate: Gate) -> None:
         if not isinstance(self._watch, Nobody):
-            gate.writing.journal.listeners.append(self._tell_watcher)
+            gate.records.journal.listeners.append(self._tell_watcher)
 
     def _tell_watcher(self, record: Record) -> None:
         if not isinstance(record.event, Head):  # these come on a thread of their own
             self._watch.told(record)
 
     async def _run_in(self, box: Box, surroundings: Surroundings) -> FinishedRun:
-        gate, mode = box.passage.gate, self._mode
+        gate, mode = box.actions.gate, self._mode
         root = box.sandbox_id if mode.lineage is None else mode.lineage.root or box.sandbox_id
         keyed = run_keyed(self._engine.home, box.sandbox_id, root)
         configured = await offload(configured_of, self._order, box, surroundings, keyed)
@@ -282,7 +282,7 @@ class RunSession:
         recorder = StateRecorder(box, gate)
         gate.observe_steps(recorder)
         gate.record(BoundariesProved(prove(box)))
-        gate.writing.journal.sign()  # a run that is killed from here on can be replayed and forked
+        gate.records.journal.sign()  # a run that is killed from here on can be replayed and forked
         await mode.begin(ActiveRun(box, gate, recorder, self.stop))
         await box.network.serve_inside(mode.inside)
         self._watch.began(box.sandbox_id, configured)
@@ -334,7 +334,7 @@ class RunSession:
         }
 
         async def live(action: Action) -> Done:
-            running = await Running.start(box, start, deliver, is_binary=True)
+            running = await Running.start(box.guest, start, deliver, is_binary=True)
             self._running = running
             if order.stdin is not None:
                 running.feed(order.stdin)
@@ -345,7 +345,7 @@ class RunSession:
                 raise
             return Done(value=result, record=command_record(result))
 
-        result: CommandResult = await box.passage.command(start.argv, start.cwd, live)
+        result: CommandResult = await box.actions.command(start.argv, start.cwd, live)
         return result
 
     def stop(self, reason: str = LEFT_RECORD) -> None:
@@ -359,7 +359,7 @@ class RunSession:
 
 def _check_own(spec: Spec) -> None:
     """Raise InvalidInput if what a replayed past writes again would reach somebody's files."""
-    shared = [one.target for one in spec.mounts if one.mode is MountMode.WRITE]
+    shared = [mount.target for mount in spec.mounts if mount.mode is MountMode.WRITE]
     if shared:
         raise InvalidInput(
             f"{', '.join(shared)}: mounted for writing, and what was written there in the past"
@@ -369,6 +369,6 @@ def _check_own(spec: Spec) -> None:
 
 
 def _load_ahead() -> None:
-    """While the sandbox gets up there is time for it."""
+    """Import modules while the sandbox starts, because there is time then."""
     for name in _SOON:
         importlib.import_module(name)

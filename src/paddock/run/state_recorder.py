@@ -14,7 +14,7 @@ from paddock.model.action import Action, Outcome, Receipt
 from paddock.model.errors import OutOfSpace
 from paddock.model.events import FilesNotRecorded, FilesRecorded, WorldChanged
 from paddock.model.space import is_out_of_space
-from paddock.state.diskspace import full_disk
+from paddock.state.disk_space import full_disk
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
@@ -32,7 +32,7 @@ class StateRecorder:
         self._box = box
         self._gate = gate
         self._files: Recorder | None = None
-        self._noted = Noted()
+        self._noted = RecordedTree()
         self._positions: dict[str, int] = {} if box.world is None else box.world.positions()
         self._past: RecordedRun | None = None  # of a fork: its steps before the first live one
         self._past_trees: dict[int, str] = {}
@@ -40,7 +40,7 @@ class StateRecorder:
         self.trees: dict[int, str] = {}  # as it was at each step of this run, for who compares
 
     async def before(self, action: Action) -> None:
-        """The files as the agent left them when it proposed the action."""
+        """Record the files as the agent left them when it proposed the action."""
         step = action.step
         if self._past is not None and step is not None and step < self._live_from:
             self._note_past(self._past, step)
@@ -79,7 +79,7 @@ class StateRecorder:
             self._gate.record(WorldChanged(positions), receipt.step)
 
     async def ended(self) -> None:
-        """The files as they are left, while the sandbox is still there."""
+        """Record the files as they are at the end, while the sandbox still exists."""
         files = await self.look(is_final=True)
         if files is None:
             return
@@ -118,19 +118,19 @@ class StateRecorder:
 
     @property
     def files(self) -> Recorder | None:
-        """Who has recorded them so far."""
+        """The recorder that has recorded the files so far."""
         return self._files
 
     def _look(self, *, is_final: bool) -> Recorded:
         if self._files is None:
             from paddock.run.files import recorder_of
 
-            budget = self._gate.writing.journal.budget
+            budget = self._gate.records.journal.budget
             self._files = recorder_of(self._box, budget.take_file)
         return self._files.record(is_final=is_final)
 
 
-class Noted:
+class RecordedTree:
     """At which steps the files have to be written down, so that each step's own are those of the
     last one at or before it that has some. Steps in flight together are looked at in any order."""
 
@@ -140,8 +140,8 @@ class Noted:
         self._written: list[int] = []  # those of them that were written down
 
     def missing(self, step: int, tree: str) -> list[int]:
-        """The steps that need a note now: this one, if it is not what would be read for it, and
-        then the next one that was looked at before and had counted on what was there."""
+        """Return the steps that need an event now: this one, if a reader would assume another tree
+        for it, and then the next one that was recorded before and relied on the earlier tree."""
         insort(self._steps, step)
         self.looked[step] = tree
         at = bisect(self._written, step)

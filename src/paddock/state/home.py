@@ -1,4 +1,4 @@
-"""Where Paddock keeps its state (`PADDOCK_HOME`), and which sandboxes in it are still held.
+"""The directory in which Paddock keeps its state (`PADDOCK_HOME`), and the leases of its sandboxes.
 
 A sandbox's directory has a `lease` file that its keeper holds locked for as long as it lives. A
 lease that can be locked has lost its keeper: whatever the sandbox left behind is to be swept.
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from paddock.model.errors import HostCannot, OutOfSpace
 from paddock.model.space import is_out_of_space
-from paddock.state import treewalk
+from paddock.state.files import tree_walk
 
 SITES = "sites"  # of the cache
 _OLD_LOCK = ".kernel-site.lock"  # earlier versions had it where every sandbox sees it
@@ -33,14 +33,15 @@ class Home(NamedTuple):
 
     @classmethod
     def find(cls) -> Home:
-        """`PADDOCK_HOME`, else the user's data directory. Made, private, when missing."""
+        """Return `PADDOCK_HOME`, else the user's data directory. It is made, private, when
+        missing."""
         home = cls.locate()
         home.make()
         return home
 
     @classmethod
     def locate(cls) -> Home:
-        """The home that `find` gives, whether or not it is there yet."""
+        """Return the home that `find` gives, whether or not it is there yet."""
         chosen = os.environ.get("PADDOCK_HOME")
         data = os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")
         return cls(Path(chosen) if chosen else Path(data) / "paddock")
@@ -71,17 +72,18 @@ class Home(NamedTuple):
 
     @property
     def sites(self) -> Path:
-        """Packages for the code interpreter; bound into every sandbox, filled when first used."""
+        """Return the packages for the code interpreter; bound into every sandbox, filled when first
+        used."""
         return self.cache / SITES
 
     @property
     def hosts(self) -> Path:
-        """Control sockets, one for each process that holds sandboxes."""
+        """Return the directory of control sockets, one for each process that holds sandboxes."""
         return self.root / "hosts"
 
     @property
     def worlds(self) -> Path:
-        """The state of the stand-ins, one directory for each run that has some."""
+        """Return the state of the stand-ins, one directory for each run that has some."""
         return self.root / "worlds"
 
     @property
@@ -106,22 +108,22 @@ class Home(NamedTuple):
 
     @property
     def runs(self) -> Path:
-        """A journal each."""
+        """Return the directory of runs, each with its journal."""
         return self.root / "runs"
 
     @property
     def trees(self) -> Path:
-        """The files of all runs at their steps, each content once."""
+        """Return the store of the files of all runs at their steps, each content once."""
         return self.root / "trees"
 
     @property
     def keys(self) -> Path:
-        """What journals are signed with."""
+        """Return the directory of the keys that sign journals."""
         return self.root / "keys"
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """One process at a time; released by the kernel however its holder ends."""
+        """Let one process at a time in; the kernel releases the lock however its holder ends."""
         fd = os.open(self.root / f".{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
@@ -130,8 +132,9 @@ class Home(NamedTuple):
             os.close(fd)
 
 
-class Record(NamedTuple):
-    """What must be known of a sandbox to clean up after it, written before anything is made."""
+class SandboxRecord(NamedTuple):
+    """The facts of a sandbox that are needed to clean up after it, written before anything is
+    made."""
 
     sandbox_id: str
     layer: str
@@ -146,7 +149,7 @@ class Record(NamedTuple):
         temporary.rename(directory / "record.json")
 
     @classmethod
-    def read(cls, directory: Path) -> Record | None:
+    def read(cls, directory: Path) -> SandboxRecord | None:
         try:
             content = json.loads((directory / "record.json").read_text())
             content["cgroups"] = tuple(content["cgroups"])
@@ -156,13 +159,13 @@ class Record(NamedTuple):
 
 
 def new_id() -> str:
-    """Sixty bits, as letters that are easy to read aloud and safe as a host name."""
+    """Return sixty bits, as letters that are easy to read aloud and safe as a host name."""
     alphabet = "abcdefghjkmnpqrstuvwxyz23456789"
     return "".join(secrets.choice(alphabet) for _ in range(12))
 
 
 def claim(home: Home, sandbox_id: str) -> int:
-    """Makes the sandbox's directory with its lease locked; the descriptor is the claim."""
+    """Make the sandbox's directory with its lease locked; the returned descriptor is the claim."""
     temporary = home.sandboxes / f".new-{sandbox_id}"
     temporary.mkdir(mode=0o700)
     # Locked before it has its name: a lease that a sweep can see and lock has lost its keeper.
@@ -174,7 +177,7 @@ def claim(home: Home, sandbox_id: str) -> int:
 
 
 def held(directory: Path) -> bool:
-    """Whether a keeper still lives for this sandbox."""
+    """Return whether a keeper still lives for this sandbox."""
     fd = _try_lease(directory)
     if fd is None:
         return True
@@ -183,7 +186,7 @@ def held(directory: Path) -> bool:
 
 
 def abandoned(home: Home) -> Iterator[tuple[Path, int]]:
-    """Directories whose keeper is gone, each with its lease now locked by us."""
+    """Yield directories whose keeper is gone, each with its lease now locked by us."""
     try:
         names = os.listdir(home.sandboxes)
     except FileNotFoundError:
@@ -196,8 +199,8 @@ def abandoned(home: Home) -> Iterator[tuple[Path, int]]:
 
 
 def mark_used(directory: Path) -> bool:
-    """Notes the time at which something of the cache was last used: what was not used for long is
-    removed by `paddock gc`. False when it is not there."""
+    """Note the time at which something of the cache was last used: what was not used for long is
+    removed by `paddock gc`. Returns False when it is not there."""
     try:
         os.utime(directory)
     except FileNotFoundError:
@@ -206,10 +209,11 @@ def mark_used(directory: Path) -> bool:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a tree that an agent may have filled: no link is followed, closed parts too."""
+    """Remove a tree that an agent may have filled: no link is followed, closed parts are removed
+    too."""
     fd = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        treewalk.remove(path.name, fd)
+        tree_walk.remove(path.name, fd)
     finally:
         os.close(fd)
 

@@ -1,4 +1,4 @@
-"""Whether this process may do what only a full root can: mount, map ids, give files away."""
+"""A check whether this process may do what only a full root can, such as mount and map ids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _CAP_CHOWN, _CAP_SETUID, _CAP_SYS_ADMIN = 0, 7, 21
 
 @cache
 def is_privileged() -> bool:
-    """Root with the capabilities that go with it. Root in an ordinary container is not."""
+    """Return whether we are root with the capabilities that go with it. Root in an ordinary
+    container is not."""
     if os.geteuid() != 0:
         return False
     for line in Path("/proc/self/status").read_text().splitlines():

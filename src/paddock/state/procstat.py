@@ -1,4 +1,4 @@
-"""What /proc/PID/stat says of a process. A name with spaces or brackets is no trouble."""
+"""The fields of /proc/PID/stat. A name with spaces or brackets is no trouble."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ STATE, PARENT, TERMINAL, FLAGS, STARTED = 0, 1, 4, 6, 19  # places in what `fiel
 
 
 def fields(pid: int | str) -> list[bytes]:
-    """The fields after the name; `self` is a pid too. Raises OSError when there is no process."""
+    """Return the fields after the name; `self` is a pid too. Raises OSError when there is no
+    process."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return file.read().rpartition(b")")[2].split()

@@ -1,4 +1,4 @@
-"""Which sandboxes hold which secrets, by name, and which were taken from them. No value is here.
+"""The secrets that sandboxes hold, by name, and those that were taken from them. No value is here.
 
 To revoke is to put a new marker in a file of the secret's name. Who holds the secret remembers the
 marker that it found when it loaded the value; another one, or none where one was, means revoked. No
@@ -8,7 +8,6 @@ clock is compared, so one that is set back gives nothing back.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import secrets
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from paddock.model.errors import HostCannot, InvalidInput
+from paddock.objects.file_bytes import sync_directory
 from paddock.state import procstat
 from paddock.state.home import Home
 
@@ -37,8 +37,17 @@ class Holder(msgspec.Struct, frozen=True):
     started_at: float
 
     def lost(self, home: Home) -> set[str]:
-        """Those that were revoked since."""
+        """Return the secrets that were revoked since."""
         return {name for name, mark in self.marks.items() if is_revoked(home, name, mark)}
+
+
+class _HolderRecord(msgspec.Struct, frozen=True):
+    """The file of a holder, which has the id of its sandbox as its name."""
+
+    names: dict[str, Mark | None]
+    host_pid: int
+    host_started: int
+    started: float
 
 
 def revoke(home: Home, name: str) -> None:
@@ -49,7 +58,7 @@ def revoke(home: Home, name: str) -> None:
         _make(path.parent)
         _write_durably(temporary)
         os.replace(temporary, path)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
@@ -57,7 +66,7 @@ def revoke(home: Home, name: str) -> None:
 
 
 def mark_of(home: Home, name: str) -> Mark | None:
-    """To be remembered before the value is loaded; None when it was never revoked."""
+    """Return the marker to remember before the value is loaded; None when it was never revoked."""
     try:
         return _stat(_marker(home, name))
     except OSError as error:
@@ -67,7 +76,7 @@ def mark_of(home: Home, name: str) -> Mark | None:
 
 
 def is_revoked(home: Home, name: str, mark: Mark | None) -> bool:
-    """Whether it was revoked since `mark` was taken. One look at one file."""
+    """Return whether it was revoked since `mark` was taken. It is one look at one file."""
     try:
         return _stat(_marker(home, name)) != mark
     except OSError:
@@ -77,16 +86,11 @@ def is_revoked(home: Home, name: str, mark: Mark | None) -> bool:
 def enlist(home: Home, sandbox_id: str, marks: dict[str, Mark | None]) -> None:
     """Says that a sandbox of this process has these secrets."""
     path = _record(home, sandbox_id)
-    content = {
-        "names": marks,
-        "host_pid": os.getpid(),
-        "host_started": _start_time("self"),
-        "started": time.time(),
-    }
+    record = _HolderRecord(marks, os.getpid(), _start_time("self"), time.time())
     temporary = path.with_name(f".{sandbox_id}-{secrets.token_hex(4)}")
     try:
         _make(path.parent)
-        temporary.write_text(json.dumps(content))
+        temporary.write_bytes(msgspec.json.encode(record))
         temporary.rename(path)
     except OSError as error:
         raise HostCannot(f"{path} cannot be written: {error.strerror}") from None
@@ -99,20 +103,20 @@ def strike(home: Home, sandbox_id: str) -> None:
 
 
 def holders(home: Home) -> list[Holder]:
-    """The sandboxes whose process lives. What others left behind is removed."""
+    """Return the sandboxes whose process lives. What others left behind is removed."""
     try:
         names = sorted(os.listdir(_place(home)))
     except OSError:
         return []
-    found = []
+    living = []
     for name in names:
         if name.endswith(".json") and _SANDBOX.fullmatch(name.removesuffix(".json")):
             holder = _read(_place(home) / name)
             if holder is not None and _lives(holder):
-                found.append(holder)
+                living.append(holder)
             else:
                 strike(home, name.removesuffix(".json"))
-    return found
+    return living
 
 
 def _place(home: Home) -> Path:
@@ -124,7 +128,7 @@ def _marker(home: Home, name: str) -> str:
 
 
 def _checked(name: str) -> str:
-    """A name is a part of a path: no dots, no slashes."""
+    """Return a name that can be a part of a path: no dots, no slashes."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"{name!r:.80} is not a name for a secret", hint="write it as the paddock file does"
@@ -144,10 +148,10 @@ def _make(directory: Path) -> None:
 
 def _stat(path: str) -> Mark | None:
     try:
-        found = os.stat(path, follow_symlinks=False)
+        st = os.stat(path, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_ctime_ns, found.st_mtime_ns
+    return st.st_ino, st.st_ctime_ns, st.st_mtime_ns
 
 
 def _write_durably(path: Path) -> None:
@@ -160,36 +164,19 @@ def _write_durably(path: Path) -> None:
         os.close(fd)
 
 
-def _sync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def _read(path: Path) -> Holder | None:
     try:
         with open(path, "rb") as file:
-            content = json.loads(file.read(_MAX_RECORD))
-        marks = {_checked(name): _mark(mark) for name, mark in content["names"].items()}
-        pid, host_started = int(content["host_pid"]), int(content["host_started"])
-        return Holder(path.stem, marks, pid, host_started, float(content["started"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            record = msgspec.json.decode(file.read(_MAX_RECORD), type=_HolderRecord)
+        for name in record.names:
+            _checked(name)
+    except (OSError, msgspec.MsgspecError, InvalidInput):
         return None
-
-
-def _mark(content: object) -> Mark | None:
-    if content is None:
-        return None
-    if not isinstance(content, list):
-        raise ValueError("a marker is three numbers")
-    inode, changed, written = map(int, content)
-    return inode, changed, written
+    return Holder(path.stem, record.names, record.host_pid, record.host_started, record.started)
 
 
 def _lives(holder: Holder) -> bool:
-    """Whether the very process lives that wrote it; pids are used again."""
+    """Return whether the very process lives that wrote it; pids are used again."""
     try:
         return _start_time(holder.host_pid) == holder.host_started
     except (OSError, IndexError, ValueError):

@@ -1,5 +1,15 @@
 """Calls an ASGI application with one request. It may be anybody's: what it does wrong is found out
-here, and a limit holds for each wait."""
+here, and a time limit holds for each wait.
+
+The application runs in a task of its own, and an `_Exchange` stands between it and the caller.
+There are three ways an answer comes:
+
+1. in one message, from a prompt application that never waits: the caller drives the coroutine
+   itself, and no task is made. This is the common case of the built-in stand-ins, and much faster;
+2. in one message, after some waiting: the caller gets bytes, and the task may go on for a while;
+3. in parts: the caller gets a `_StreamedBody` and reads from a bounded queue, so that the
+   application is never far ahead of its reader.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +45,7 @@ class WorldRequest(msgspec.Struct, frozen=True):
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """What a stand-in answers. A body may come in parts."""
+    """The answer of a stand-in. A body may come in parts."""
 
     status: int = 200
     headers: Headers = []
@@ -49,51 +59,52 @@ async def call(
     timeout_s: float = TIMEOUT_S,
     is_prompt: bool = False,
 ) -> HttpAnswer:
-    """The answer of the application. A body that comes at once is bytes, one that comes in parts
-    is read as it is made, and `aclose` ends it. What the application does after its answer has the
-    same limit. Raises StandInFailed when it raises, hangs or breaks the protocol. One that
+    """Return the answer of the application. A body that comes at once is bytes, one that comes in
+    parts is read as it is made, and `aclose` ends it. What the application does after its answer
+    has the same limit. Raises StandInFailed when it raises, hangs or breaks the protocol. One that
     `is_prompt` hardly ever waits, and has no task of its own unless it does."""
-    asked = _Call(request, timeout_s)
-    running: Coroutine[Any, Any, None] = asked.run(app)
+    exchange = _Exchange(request, timeout_s)
+    running: Coroutine[Any, Any, None] = exchange.run(app)
     if is_prompt:
         try:
-            waited_for = running.send(None)
+            awaited = running.send(None)
         except StopIteration:
-            return HttpAnswer(asked.status, asked.headers, asked.taken())
-        running = _go_on(running, waited_for)
-    asked.start(running)
+            return HttpAnswer(exchange.status, exchange.headers, exchange.read_buffered())
+        running = _resume(running, awaited)
+    exchange.start(running)
     try:
-        await asked.begun()
+        await exchange.wait_for_start()
     except BaseException:
-        asked.stop()
+        exchange.stop()
         raise
-    if asked.is_whole:
-        asked.leave()
-        return HttpAnswer(asked.status, asked.headers, asked.taken())
-    return HttpAnswer(asked.status, asked.headers, _Parts(asked))
+    if exchange.is_whole:
+        exchange.finish()
+        return HttpAnswer(exchange.status, exchange.headers, exchange.read_buffered())
+    return HttpAnswer(exchange.status, exchange.headers, _StreamedBody(exchange))
 
 
 @types.coroutine
-def _go_on(running: Coroutine[Any, Any, None], waited_for: Any) -> Generator[Any, Any, None]:
-    """The rest of a coroutine that has been begun."""
+def _resume(running: Coroutine[Any, Any, None], awaited: Any) -> Generator[Any, Any, None]:
+    """Run the rest of a coroutine that waits for `awaited`."""
     while True:
         try:
-            answer = yield waited_for
+            answer = yield awaited
         except BaseException as error:
             step = partial(running.throw, error)
         else:
             step = partial(running.send, answer)
         try:
-            waited_for = step()
+            awaited = step()
         except StopIteration:
             return
 
 
-class _Parts:
-    """A body in parts. No generator: closing one that nobody began to read would end nothing."""
+class _StreamedBody:
+    """A body in parts. It is no generator: closing one that nobody began to read would end
+    nothing."""
 
-    def __init__(self, asked: _Call) -> None:
-        self._asked = asked
+    def __init__(self, exchange: _Exchange) -> None:
+        self._exchange = exchange
         self._is_over = False
 
     def __aiter__(self) -> Self:
@@ -102,12 +113,12 @@ class _Parts:
     async def __anext__(self) -> bytes:
         try:
             while not self._is_over:
-                part = await self._asked.next()
+                part = await self._exchange.next()
                 if part:
                     return part
                 if part is None:
                     self._is_over = True
-                    self._asked.leave()
+                    self._exchange.finish()
         except BaseException:
             await self.aclose()
             raise
@@ -116,72 +127,76 @@ class _Parts:
     async def aclose(self) -> None:
         if not self._is_over:
             self._is_over = True
-            self._asked.stop()
+            self._exchange.stop()
 
 
-class _Call:
+class _Exchange:
+    """One request to an application, and what has come of its answer so far."""
+
     def __init__(self, request: WorldRequest, timeout_s: float) -> None:
         self.status = 0
         self.headers: Headers = []
         self.is_whole = False  # nothing of the answer is still to come
         self._request = request
         self._timeout_s = timeout_s
-        self._upload = _Upload(request.body, timeout_s)
+        self._request_body = _RequestBody(request.body, timeout_s)
         # Most answers are one message, and nobody waits for it: then none of these are needed.
-        self._only: bytes | None = None
-        self._out: asyncio.Queue[bytes | None] | None = None
-        self._moved: asyncio.Future[None] | None = None
-        self._gone: asyncio.Event | None = None  # nobody reads any more
+        self._single_part: bytes | None = None
+        self._queue: asyncio.Queue[bytes | None] | None = None
+        self._progress: asyncio.Future[None] | None = None
+        self._disconnected: asyncio.Event | None = None  # nobody reads any more
         self._is_ended = False
         self._is_stopped = False
 
     def start(self, running: Coroutine[Any, Any, None]) -> None:
-        self._moved = asyncio.get_running_loop().create_future()
-        if self._only is not None or self._out is not None:
-            self._move()
+        self._progress = asyncio.get_running_loop().create_future()
+        if self._single_part is not None or self._queue is not None:
+            self._note_progress()
         self._task = asyncio.ensure_future(running)
-        self._task.add_done_callback(self._ended)
+        self._task.add_done_callback(self._on_task_done)
 
     def stop(self) -> None:
         self._is_stopped = True
-        self._goodbye().set()
+        self._disconnect_event().set()
         self._task.cancel()
 
-    def leave(self) -> None:
-        """The answer is over. What is done after it may go on, for a while."""
-        self._goodbye().set()
+    def finish(self) -> None:
+        """Note that the answer is over. What is done after it may go on, for a while."""
+        self._disconnect_event().set()
         if self._task.done():
             return
         timer = asyncio.get_running_loop().call_later(self._timeout_s, self.stop)
         self._task.add_done_callback(lambda _: timer.cancel())
 
-    async def begun(self) -> None:
-        """Waits for the first part of the body, or for the end."""
-        assert self._moved is not None
-        while not self._moved.done():
-            left = self._upload.idle_since + self._timeout_s - asyncio.get_running_loop().time()
+    async def wait_for_start(self) -> None:
+        """Wait for the first part of the body, or for the end."""
+        assert self._progress is not None
+        while not self._progress.done():
+            left = (
+                self._request_body.idle_since + self._timeout_s - asyncio.get_running_loop().time()
+            )
             if left <= 0:
                 raise StandInFailed(f"it gave no answer within {self._timeout_s:g} s")
-            await asyncio.wait({self._moved}, timeout=left)
-        await asyncio.sleep(0)  # most have said all by then
+            await asyncio.wait({self._progress}, timeout=left)
+        await asyncio.sleep(0)  # most have sent all by then
         if self._task.done():
             self._task.result()
 
-    def taken(self) -> bytes:
-        """What was sent and not yet read."""
-        if self._out is None:
-            return self._only or b""
+    def read_buffered(self) -> bytes:
+        """Return what was sent and not yet read."""
+        if self._queue is None:
+            return self._single_part or b""
         parts = []
-        while not self._out.empty():
-            parts.append(self._out.get_nowait() or b"")
+        while not self._queue.empty():
+            parts.append(self._queue.get_nowait() or b"")
         return b"".join(parts)
 
     async def next(self) -> bytes | None:
-        """The next part; None after the last one."""
-        assert self._out is not None  # what came in one message is not read in parts
-        if not self._out.empty():
-            return self._out.get_nowait()
-        getting = asyncio.ensure_future(self._out.get())
+        """Return the next part, or None after the last one."""
+        assert self._queue is not None  # what came in one message is not read in parts
+        if not self._queue.empty():
+            return self._queue.get_nowait()
+        getting = asyncio.ensure_future(self._queue.get())
         try:
             await asyncio.wait({getting, self._task}, timeout=self._timeout_s,
                                return_when=asyncio.FIRST_COMPLETED)  # fmt: skip
@@ -189,7 +204,7 @@ class _Call:
                 return getting.result()
             if self._task.done():
                 self._task.result()
-                return None if self._out.empty() else self._out.get_nowait()
+                return None if self._queue.empty() else self._queue.get_nowait()
             raise StandInFailed(f"it fell silent for {self._timeout_s:g} s")
         finally:
             getting.cancel()
@@ -209,13 +224,13 @@ class _Call:
             raise StandInFailed("it ended in the middle of its answer")
 
     async def _receive(self) -> MutableMapping[str, Any]:
-        part = await self._upload.next()
+        part = await self._request_body.next()
         if part is not None:
-            return {"type": "http.request", "body": part, "more_body": self._upload.has_more}
-        if self._upload.is_broken:
+            return {"type": "http.request", "body": part, "more_body": self._request_body.has_more}
+        if self._request_body.is_broken:
             # Many an application takes a disconnect for the end, and would do half of a request.
             raise ConnectionError("the body of the request broke off")
-        await self._goodbye().wait()
+        await self._disconnect_event().wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
@@ -234,39 +249,39 @@ class _Call:
             raise RuntimeError("the body had ended")
         self._is_ended = not message.get("more_body", False)
         body = _bytes(message.get("body", b""))
-        if self._is_ended and self._out is None:
-            self._only = body
+        if self._is_ended and self._queue is None:
+            self._single_part = body
         else:
             await self._put(body)
             if self._is_ended:
                 await self._put(None)
         self.is_whole = self._is_ended
-        self._move()
+        self._note_progress()
 
-    def _move(self) -> None:
-        if self._moved is not None and not self._moved.done():
-            self._moved.set_result(None)
+    def _note_progress(self) -> None:
+        if self._progress is not None and not self._progress.done():
+            self._progress.set_result(None)
 
-    def _goodbye(self) -> asyncio.Event:
-        if self._gone is None:
-            self._gone = asyncio.Event()
-        return self._gone
+    def _disconnect_event(self) -> asyncio.Event:
+        if self._disconnected is None:
+            self._disconnected = asyncio.Event()
+        return self._disconnected
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._move()
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._note_progress()
         if not task.cancelled():
             task.exception()  # nobody may be left to be told of what went wrong after the answer
 
     async def _put(self, part: bytes | None) -> None:
-        if self._out is None:
-            self._out = asyncio.Queue(_MAX_PARTS)
-        if self._out.full():
-            await _within(_READER_S, self._out.put(part))
+        if self._queue is None:
+            self._queue = asyncio.Queue(_MAX_PARTS)
+        if self._queue.full():
+            await _with_timeout(_READER_S, self._queue.put(part))
         else:
-            self._out.put_nowait(part)
+            self._queue.put_nowait(part)
 
 
-class _Upload:
+class _RequestBody:
     """The body of the request. How long the agent takes for it is not the application's fault."""
 
     def __init__(self, body: bytes | AsyncIterable[bytes], timeout_s: float) -> None:
@@ -275,31 +290,31 @@ class _Upload:
         self._body = body
         self._incoming = None if isinstance(body, bytes) else aiter(body)
         self._timeout_s = timeout_s
-        self._is_waited_for = False
-        self._heard_at = asyncio.get_running_loop().time()
+        self._is_waiting = False
+        self._received_at = asyncio.get_running_loop().time()
 
     @property
     def idle_since(self) -> float:
-        """Since when the application has had all that it asked for."""
+        """Return since when the application has had all that it asked for."""
         now = asyncio.get_running_loop().time()
-        return now if self._is_waited_for else self._heard_at
+        return now if self._is_waiting else self._received_at
 
     async def next(self) -> bytes | None:
-        """None when there is no more, or when it broke off."""
+        """Return the next part, or None when there is no more or when it broke off."""
         if not self.has_more or self.is_broken:
             return None
         if self._incoming is None:
             self.has_more = False
             return bytes(self._body)  # type: ignore[arg-type]
-        self._is_waited_for = True
+        self._is_waiting = True
         try:
-            part = await _within(self._timeout_s, _next_of(self._incoming))
+            part = await _with_timeout(self._timeout_s, _next_of(self._incoming))
         except Exception:
             self.is_broken = True
             return None
         finally:
-            self._is_waited_for = False
-            self._heard_at = asyncio.get_running_loop().time()
+            self._is_waiting = False
+            self._received_at = asyncio.get_running_loop().time()
         self.has_more = part is not None
         return part or b""
 
@@ -308,10 +323,10 @@ async def _next_of(parts: AsyncIterator[bytes]) -> bytes | None:
     return await anext(parts, None)
 
 
-async def _within(limit_s: float, waited_for: Coroutine[Any, Any, T]) -> T:
-    """By a task of its own: asyncio.timeout is bound to the task that it began in, and one that is
-    prompt may go on in another."""
-    task = asyncio.ensure_future(waited_for)
+async def _with_timeout(limit_s: float, awaited: Coroutine[Any, Any, T]) -> T:
+    """Wait in a task of its own: asyncio.timeout is bound to the task that it began in, and a
+    prompt application may go on in another."""
+    task = asyncio.ensure_future(awaited)
     try:
         await asyncio.wait({task}, timeout=limit_s)
         if not task.done():

@@ -1,4 +1,4 @@
-"""What is different between two states of a store."""
+"""Changes of documents between two states of a store."""
 
 from __future__ import annotations
 
@@ -7,47 +7,53 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Key = tuple[str, str]
-Row = tuple[int, int | None, str, str, str | None]  # at, step, kind, id, what was there before
+DocumentKey = tuple[str, str]  # kind, id
+LogRow = tuple[int, int | None, str, str, str | None]  # position, step, kind, id, body before
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One document, as it was and as it is. None: it was not there."""
+class DocumentChange:
+    """One document before and after. None means that it did not exist."""
 
     kind: str
     id: str
     before: dict[str, Any] | None
     after: dict[str, Any] | None
-    step: int | None = None  # the last one that changed it
+    step: int | None = None  # the last step that changed it
 
 
 def changes_of(
-    rows: Iterable[Row], until: int, body_now: Callable[[str, str], str | None]
-) -> Iterator[Change]:
-    """From the log of changes, once a document, in the order in which they were first changed."""
-    first: dict[Key, str | None] = {}
-    last: dict[Key, int | None] = {}
-    later: dict[Key, str | None] = {}
-    for at, step, kind, id, body in rows:
-        if at > until:
-            later.setdefault((kind, id), body)
+    rows: Iterable[LogRow], until: int, current_body: Callable[[str, str], str | None]
+) -> Iterator[DocumentChange]:
+    """Fold the change log into one change per document, in the order of the first changes.
+
+    A log row holds the body *before* its change. So the state at `until` is the body of the first
+    row after it, or the current body if there is no such row.
+    """
+    first: dict[DocumentKey, str | None] = {}
+    last_step: dict[DocumentKey, int | None] = {}
+    at_until: dict[DocumentKey, str | None] = {}
+    for position, step, kind, id, body in rows:
+        if position > until:
+            at_until.setdefault((kind, id), body)
         else:
             first.setdefault((kind, id), body)
-            last[kind, id] = step
-    for key, body in first.items():
-        now = later[key] if key in later else body_now(*key)
-        if body != now:
-            yield Change(*key, _loaded(body), _loaded(now), last[key])
+            last_step[kind, id] = step
+    for key, before in first.items():
+        after = at_until[key] if key in at_until else current_body(*key)
+        if before != after:
+            yield DocumentChange(*key, _parse(before), _parse(after), last_step[key])
 
 
-def differences(here: Mapping[Key, str], there: Mapping[Key, str]) -> Iterator[Change]:
-    """Between two states as a whole."""
-    for key in {**here, **there}:
-        mine, yours = here.get(key), there.get(key)
-        if mine != yours:
-            yield Change(*key, _loaded(mine), _loaded(yours))
+def differences(
+    mine: Mapping[DocumentKey, str], theirs: Mapping[DocumentKey, str]
+) -> Iterator[DocumentChange]:
+    """Compare two whole states."""
+    for key in {**mine, **theirs}:
+        before, after = mine.get(key), theirs.get(key)
+        if before != after:
+            yield DocumentChange(*key, _parse(before), _parse(after))
 
 
-def _loaded(body: str | None) -> dict[str, Any] | None:
+def _parse(body: str | None) -> dict[str, Any] | None:
     return None if body is None else json.loads(body)

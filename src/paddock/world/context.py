@@ -1,13 +1,14 @@
-"""What a stand-in is handed: its store, and time and chance that are the same in every run."""
+"""The surroundings of a stand-in: its store, and a clock and randomness that are the same in every
+run."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from paddock.world.store import Store
@@ -19,46 +20,45 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One service of one world. It has nothing from outside."""
+    """The context of one service of one world. Nothing in it depends on the host."""
 
-    name: str  # of the service, unique in its world
+    name: str  # unique in its world
     host: str  # that it stands in for
     port: int
     store: Store
     seed: int = 0
     start: float = START
-    options: Mapping[str, Any] = field(default_factory=dict)  # the words of the file
-    project: Path = field(default_factory=Path.cwd)  # that relative paths of the file start from
-    directory: Path = field(default_factory=Path.cwd)  # of this service's own files, in the world
+    options: Mapping[str, Any] = field(default_factory=dict)  # from the paddock file
+    project: Path = field(default_factory=Path.cwd)  # base of relative paths in the file
+    directory: Path = field(default_factory=Path.cwd)  # for the service's own files
 
     def now(self) -> float:
-        """The world's time: it stands still between writes, and each `tick` moves it on."""
-        counted = self.store.get_counter("clock")
-        return self.start + counted * _TICK_S
+        """Return the world's time, which moves only with `tick`."""
+        return self.start + self.store.get_counter("clock") * _TICK_S
 
     def tick(self) -> float:
-        """A moment later. Whoever creates or changes something calls it once."""
+        """Advance the clock by a second. Call it once for each thing created or changed."""
         return self.start + self.store.next("clock") * _TICK_S
 
     def new_id(self, prefix: str, length: int = 24) -> str:
-        """An id that looks like chance and is the same in every run: `ch_3PqX...`."""
+        """Return an id that looks random and is the same in every run: `ch_3PqX...`."""
         count = self.store.next(f"id:{prefix}")
         return prefix + token(f"{self.seed}/{self.name}/{prefix}/{count}", length)
 
-    def chance(self, what: str) -> random.Random:
-        """Chance of its own for `what`, always the same."""
-        return random.Random(f"{self.seed}/{self.name}/{what}")  # noqa: S311
+    def random(self, purpose: str) -> Random:
+        """Return a generator that is seeded for this purpose, so it is the same in every run."""
+        return Random(f"{self.seed}/{self.name}/{purpose}")  # noqa: S311
 
     def path(self, text: str) -> Path:
-        """A path of the file: relative ones start from the project."""
+        """Resolve a path of the paddock file; relative ones start from the project."""
         return (self.project / os.path.expanduser(text)).absolute()
 
 
 def token(text: str, length: int) -> str:
-    """Letters and digits that follow from a text."""
+    """Derive letters and digits from a text."""
     number = int.from_bytes(hashlib.shake_256(text.encode()).digest(length), "big")
     letters = []
     for _ in range(length):
-        number, at = divmod(number, len(_ALPHABET))
-        letters.append(_ALPHABET[at])
+        number, index = divmod(number, len(_ALPHABET))
+        letters.append(_ALPHABET[index])
     return "".join(letters)

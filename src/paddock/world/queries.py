@@ -1,4 +1,4 @@
-"""Documents as text, conditions on them as SQL, and copies of whole files."""
+"""Documents as JSON text, conditions on them as SQL, and copies of whole files, for the store."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 from paddock.model.errors import InvalidInput
 
 MAX_DOCUMENT = 16 << 20
-MAX_DEPTH = 200  # SQLite reads no JSON beyond 1000, and one such document would break every search
+MAX_DEPTH = 200  # SQLite reads no JSON deeper than 1000; one such document breaks every search
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
-def text_of(document: Any) -> str:
-    """Raises InvalidInput for what is no JSON: an agent may have sent 1e999 or half a character."""
+def encode_document(document: Any) -> str:
+    """Return the JSON text. Raises InvalidInput for what cannot be stored: infinity, lone
+    surrogates, too deep or too long; an agent may send any of these."""
     try:
         text = _ENCODER.encode(document)
         if not text.isascii():
@@ -32,17 +33,17 @@ def text_of(document: Any) -> str:
 
 
 def _depth(text: str) -> int:
-    """How deep it is nested at most; counted only where it could be too deep."""
+    """Return the nesting depth, or 0 where it cannot exceed MAX_DEPTH."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return 0
     depth = deepest = 0
-    is_text = is_escaped = False
+    in_string = is_escaped = False
     for letter in text:
-        if is_text:
-            is_text = is_escaped or letter != '"'
+        if in_string:
+            in_string = is_escaped or letter != '"'
             is_escaped = letter == "\\" and not is_escaped
         elif letter == '"':
-            is_text = True
+            in_string = True
         elif letter in "[{":
             depth += 1
             deepest = max(deepest, depth)
@@ -57,7 +58,7 @@ def check_kind(kind: str) -> None:
 
 
 def is_text(text: str) -> bool:
-    """Half a character (a lone surrogate) cannot be stored, so nothing of the name is there."""
+    """Return whether the text can be encoded; a lone surrogate cannot, so no document has it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -66,9 +67,9 @@ def is_text(text: str) -> bool:
 
 
 def field_value(field: str) -> str:
-    """SQL for the JSON of a field as it stands in the document: so 1 is not true, an object is not
-    text, and a zero byte ends nothing."""
-    name = _ENCODER.encode(field)[1:-1]  # SQLite compares names as they are written
+    """Return SQL for the JSON text of a field. Comparing the text keeps 1 apart from true and an
+    object apart from a string, and a zero byte ends nothing."""
+    name = _ENCODER.encode(field)[1:-1]  # SQLite compares escaped names
     if '"' in field or not is_text(field):
         raise InvalidInput(f"{field!r} is no name of a field")
     path = f'$."{name}"'
@@ -80,31 +81,31 @@ def quoted(text: str) -> str:
 
 
 def where_clause(kind: str, where: Mapping[str, Any] | None) -> tuple[str, list[Any]]:
-    # The kind is written out: only then does SQLite use the index of that kind.
+    # The kind is a literal, because SQLite uses the partial index of a kind only then.
     if "\0" in kind or not is_text(kind):
         raise InvalidInput(f"{kind!r} is no kind of document")
     clauses, values = [f"kind = {quoted(kind)}"], []
     for field, value in (where or {}).items():
-        found = field_value(field)
+        json_text = field_value(field)
         if value is None:
-            clauses.append(f"({found} IS NULL OR {found} = 'null')")
+            clauses.append(f"({json_text} IS NULL OR {json_text} = 'null')")
             continue
         try:
-            values.append(text_of(value))
+            values.append(encode_document(value))
         except InvalidInput:
             clauses.append("0")  # no document has it
         else:
-            clauses.append(f"{found} = ?")
+            clauses.append(f"{json_text} = ?")
     return " AND ".join(clauses), values
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """A copy that shares its blocks where the file system can, made by the kernel where not."""
+    """Copy a file in the kernel, sharing blocks where the file system can."""
     with source.open("rb") as reading, target.open("xb") as writing:
         try:
             _copy(reading.fileno(), writing.fileno())
         except BaseException:
-            target.unlink()  # half of it would be in the way of the next
+            target.unlink()  # a partial copy would block the next attempt
             raise
 
 

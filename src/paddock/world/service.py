@@ -1,5 +1,10 @@
-"""What a stand-in is. Its author writes an ASGI application; memory, forks, resets and diffs come
-from the store that it is handed."""
+"""The interface of a stand-in. Its author writes an ASGI application; memory, forks, resets and
+diffs come from the store that it is handed.
+
+There are three kinds. A `Service` answers HTTP in Paddock's process. A `StreamService` also speaks
+another protocol on some ports. A `LocalService` runs in a process of its own, which gets the bytes
+as they come.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from typing import Any, ClassVar, Protocol
 
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.context import Context
 
 Scope = MutableMapping[str, Any]
@@ -26,27 +31,27 @@ class Service:
     name: ClassVar[str] = ""
     is_prompt: ClassVar[bool] = False  # its application hardly ever waits, and starts no tasks
     timeout_s: ClassVar[float] = 30.0  # of its answers, unless the file says another
-    options: ClassVar[Mapping[str, str]] = {}  # words of the file besides seed, and what they mean
+    options: ClassVar[Mapping[str, str]] = {}  # keys of the file besides seed, and what they mean
     is_rewindable: ClassVar[bool] = True  # all of its state is in the store, with its past
 
     def __init__(self, context: Context) -> None:
         self.context = context
 
     def check(self) -> None:
-        """Raises InvalidInput for options that make no sense, before anything starts."""
+        """Raise InvalidInput for options that make no sense, before anything starts."""
 
     def app(self) -> ASGIApp:
-        """What answers requests. Called once."""
+        """Return the application that answers requests. Called once."""
         raise InvalidInput(f"{self.name} does not speak HTTP")
 
     def read_seed(self, words: Any) -> Seed:
-        """The documents that `seed:` of the file means. Raises InvalidInput."""
+        """Return the documents that `seed:` of the file means. Raises InvalidInput."""
         from paddock.world.seeds import load_seed  # most worlds begin empty
 
         return load_seed(words, self.context, self.context.project)
 
     def seed(self, data: Seed) -> None:
-        """Fills the store. A document without an id gets one."""
+        """Fill the store. A document without an id gets one."""
         store = self.context.store
         for kind, documents in data.items():
             for document in documents:
@@ -54,11 +59,11 @@ class Service:
                 store.put(kind, id, {"id": id, **document})
 
     def invariants(self) -> list[str]:
-        """What is broken, in sentences. Nothing is well."""
+        """Return what is broken, in sentences; an empty list when all is well."""
         return []
 
     def show(self) -> dict[str, Any]:
-        """Its state for people: of each kind how many, and the latest."""
+        """Return its state for people: how many documents of each kind, and the latest."""
         store = self.context.store
         return {
             kind: {
@@ -71,20 +76,20 @@ class Service:
     # State that is not in the store. Most services have none.
 
     async def close(self) -> None:
-        """Ends what it started."""
+        """End what it started."""
 
     async def reset(self) -> None:
-        """Back to the beginning; the store has been reset already."""
+        """Go back to the beginning; the store has been reset already."""
 
     async def copy_from(self, parent: Service) -> None:
-        """Begins with the parent's state; the store has been forked already."""
+        """Begin with the parent's state; the store has been forked already."""
 
     def extra_digest(self) -> str:
-        """Of what is not in the store."""
+        """Return a digest of what is not in the store."""
         return ""
 
-    def extra_changes(self) -> list[Change]:
-        """Since the beginning, of what is not in the store."""
+    def extra_changes(self) -> list[DocumentChange]:
+        """Return what changed since the beginning, of what is not in the store."""
         return []
 
 
@@ -92,13 +97,13 @@ class Stream(Protocol):
     """A connection that is not HTTP, from the stand-in's side."""
 
     async def read(self, most: int = ...) -> bytes:
-        """b"" at the end."""
+        """Return the next bytes, b"" at the end."""
         ...
 
     async def write(self, data: bytes) -> None: ...
 
     async def secure(self) -> None:
-        """Goes on in TLS, under the name that the agent called."""
+        """Go on in TLS, under the name that the agent called."""
         ...
 
 
@@ -109,7 +114,7 @@ class StreamService(Service, abc.ABC):
 
     @abc.abstractmethod
     async def speak(self, stream: Stream) -> None:
-        """Serves one connection to its end."""
+        """Serve one connection to its end."""
 
 
 class LocalService(Service, abc.ABC):
@@ -119,40 +124,12 @@ class LocalService(Service, abc.ABC):
 
     @abc.abstractmethod
     async def connect(self) -> socket.socket:
-        """A non-blocking socket to it. Starts it at the first call. Raises StandInFailed."""
+        """Return a non-blocking socket to it. Starts it at the first call. Raises StandInFailed."""
 
     @abc.abstractmethod
     async def stuck(self) -> None:
-        """It gave no answer in time: the next request must not meet the same process."""
+        """End it after it gave no answer in time: the next request gets a new process."""
 
 
 class StandInFailed(Exception):
     """A stand-in did not answer as it should. That is its fault, not the agent's."""
-
-
-BUILT_IN: Mapping[str, str] = {
-    "payments": "paddock.world.services.payments:Payments",
-    "mail": "paddock.world.services.mail:Mail",
-    "chat": "paddock.world.services.chat:Chat",
-    "forge": "paddock.world.services.forge:Forge",
-    "tickets": "paddock.world.services.tickets:Tickets",
-    "model": "paddock.world.services.model:Model",
-    "storage": "paddock.world.services.storage:Storage",
-    "openapi": "paddock.world.services.openapi:OpenApi",
-    "postgres": "paddock.world.services.postgres:Postgres",
-    "app": "paddock.world.services.app:App",
-    "command": "paddock.world.services.command:Command",
-    "draft": "paddock.world.services.draft:Draft",
-}
-
-
-def load(name: str) -> type[Service]:
-    """The class of a built-in service. Raises InvalidInput."""
-    import importlib
-
-    where = BUILT_IN.get(name)
-    if where is None:
-        raise InvalidInput(f"there is no service {name!r}; there are {', '.join(sorted(BUILT_IN))}")
-    module, _, attribute = where.partition(":")
-    found: type[Service] = getattr(importlib.import_module(module), attribute)
-    return found

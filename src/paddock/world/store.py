@@ -1,7 +1,9 @@
-"""The memory of a stand-in: JSON documents in one SQLite file.
+"""The state of a stand-in: JSON documents in one SQLite file.
 
-Each change is kept with what was there before, so that the state at any earlier moment can be had
-back, exactly. Losing the machine's power may lose the file; losing the process does not.
+Two tables matter. `documents` has the current bodies, in order of creation (`place`). `changes` is
+a log: each row has the body as it was *before* the change, and the step that made it. So the state
+at any earlier position can be restored exactly (`rewind`), a reset needs no second copy, and a diff
+is read from the log. A store survives the death of its process, but perhaps not a power failure.
 """
 
 from __future__ import annotations
@@ -18,27 +20,27 @@ from pathlib import Path
 from typing import Any, Self
 
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change, changes_of, differences
+from paddock.world.changes import DocumentChange, changes_of, differences
 from paddock.world.queries import (
     check_kind,
     copy_file,
+    encode_document,
     field_value,
     is_text,
     quoted,
-    text_of,
     where_clause,
 )
 
-STEP: ContextVar[int | None] = ContextVar("step", default=None)  # that a change belongs to
+STEP: ContextVar[int | None] = ContextVar("step", default=None)  # recorded with each change
 _COUNTER = "#counter"  # counters are documents too: forked, reset and compared like the rest
-# Kinds that begin with a dot are kept, forked and rewound, but are no part of what is compared or
-# shown: what a client made up for itself, such as its idempotency keys.
-_ASIDE = "kind NOT LIKE '.%'"
-MAX_BYTES = 2 << 30  # of one store: an agent that writes for ever fills no disk
+# Kinds that begin with a dot are stored, forked and rewound, but neither compared nor shown: values
+# that a client made up for itself, such as its idempotency keys.
+_NOT_HIDDEN = "kind NOT LIKE '.%'"
+MAX_BYTES = 2 << 30  # of one store, so that an agent that keeps writing fills no disk
 _PAGE = 4096
-_BUSY_S = 30.0  # as long as somebody else may copy a large store
-_AGAIN_S = 0.002  # SQLite itself waits ever longer, and may starve behind a busy writer
-_NOTHING = contextlib.nullcontext()
+_BUSY_S = 30.0  # somebody else may be copying a large store
+_RETRY_S = 0.002  # SQLite's own waits grow, and may starve behind a busy writer
+_NO_TRANSACTION = contextlib.nullcontext()
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS documents (
     kind TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL, body TEXT NOT NULL,
@@ -53,13 +55,13 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WI
 
 
 class Store:
-    """Documents by kind and id. One thread uses it; another process may have the file open too."""
+    """Documents by kind and id. One thread uses a Store; other processes may open the same file."""
 
     def __init__(self, path: Path, database: sqlite3.Connection) -> None:
         self.path = path
         self._database = database
         self._depth = 0
-        # A store that is dropped closes its connection too; Python 3.13 reports open ones.
+        # A store that is garbage-collected closes its connection; Python 3.13 reports open ones.
         self._close = weakref.finalize(self, database.close)
 
     @classmethod
@@ -81,7 +83,7 @@ class Store:
                 database.executescript(_SCHEMA)
             database.execute("PRAGMA temp_store = MEMORY")
             database.execute("PRAGMA cache_size = -32768")
-            database.execute("PRAGMA busy_timeout = 0")  # we wait ourselves: see `_begin`
+            database.execute("PRAGMA busy_timeout = 0")  # `_begin` waits instead
         except BaseException:
             database.close()
             raise
@@ -101,28 +103,28 @@ class Store:
         return None if body is None else json.loads(body)
 
     def text(self, kind: str, id: str) -> str | None:
-        """The document as it is kept: JSON in one spelling."""
+        """Return the document as its canonical JSON text."""
         return self._body(kind, id)
 
     def has(self, kind: str, id: str) -> bool:
         return self._old(kind, id) is not None
 
     def put(self, kind: str, id: str, document: Mapping[str, Any]) -> None:
-        """Creates or replaces. A document that is replaced keeps its place in the order."""
+        """Create or replace a document. A replaced one keeps its place in the order."""
         check_kind(kind)
         if not is_text(id):
             raise InvalidInput(f"{id!r} is no id")
-        body = text_of(document)
-        with self._whole():
+        body = encode_document(document)
+        with self._atomic():
             self._put(kind, id, body)
 
     def delete(self, kind: str, id: str) -> bool:
-        with self._whole():
+        with self._atomic():
             old = self._old(kind, id)
             if old is None:
                 return False
-            self._note(kind, id, old)
-            self._run("DELETE FROM documents WHERE kind = ? AND id = ?", kind, id)
+            self._log_change(kind, id, old)
+            self._execute("DELETE FROM documents WHERE kind = ? AND id = ?", kind, id)
             return True
 
     def find(
@@ -134,8 +136,8 @@ class Store:
         after: str | None = None,
         newest_first: bool = False,
     ) -> list[dict[str, Any]]:
-        """Documents whose top-level fields equal those of `where`, in the order of creation;
-        `after` is the id of the last one that was seen."""
+        """Return the documents whose top-level fields equal those of `where`, in the order of
+        creation. `after` is the id of the last document of the previous page."""
         clauses, values = where_clause(kind, where)
         order, beyond = ("DESC", "<") if newest_first else ("ASC", ">")
         if after is not None:
@@ -159,102 +161,96 @@ class Store:
         return int(row[0]) if row else 0
 
     def kinds(self) -> list[str]:
-        sql = f"SELECT DISTINCT kind FROM documents WHERE kind != ? AND {_ASIDE} ORDER BY kind"  # noqa: S608
+        sql = f"SELECT DISTINCT kind FROM documents WHERE kind != ? AND {_NOT_HIDDEN} ORDER BY kind"  # noqa: S608
         return [row[0] for row in self._database.execute(sql, (_COUNTER,))]
-
-    def clear(self, kind: str | None = None) -> None:
-        """Deletes all documents of a kind, or of all kinds. Counters go on."""
-        with self.transaction():
-            for one in self.kinds() if kind is None else [kind]:
-                for id in self.ids(one):
-                    self.delete(one, id)
 
     def get_counter(self, name: str) -> int:
         old = self._old(_COUNTER, name)
         return 0 if old is None else int(json.loads(old[1])["value"])
 
     def next(self, name: str) -> int:
-        """Counts 1, 2, 3: what ids are made of. Part of the state."""
-        with self._whole():
+        """Count 1, 2, 3, ... Ids are made of it. Counters are part of the state."""
+        with self._atomic():
             value = 1 + self.get_counter(name)
             self._put(_COUNTER, name, f'{{"value":{value}}}')
             return value
 
     def index(self, kind: str, *fields: str) -> None:
-        """Makes `find` by these fields quick."""
+        """Make `find` by these fields fast."""
         for field in fields:
             check_kind(kind)
             name = hashlib.sha256(f"{kind}/{field}".encode()).hexdigest()[:16]
             if self._row("SELECT 1 FROM sqlite_schema WHERE name = ?", f"by_{name}") is not None:
-                continue  # so it was made before, and who only reads need not write
-            with self._whole():
-                self._run(
+                continue  # a read-only store has it already and could not make it
+            with self._atomic():
+                self._execute(
                     f"CREATE INDEX IF NOT EXISTS by_{name} ON documents "
                     f"({field_value(field)}, place) WHERE kind = {quoted(kind)}"
                 )
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; may be nested. Nothing inside may wait: other requests share it."""
-        mark = f"t{self._depth}"
+        """Do everything inside or nothing. May be nested. Nothing inside may wait: other requests
+        share the connection."""
+        savepoint = f"t{self._depth}"
         if self._depth == 0:
             self._begin()
         else:
-            self._run(f"SAVEPOINT {mark}")
+            self._execute(f"SAVEPOINT {savepoint}")
         self._depth += 1
         try:
             yield
         except BaseException:
             self._depth -= 1
-            self._go_back(mark)
+            self._roll_back(savepoint)
             raise
         self._depth -= 1
         try:
-            self._run("COMMIT" if self._depth == 0 else f"RELEASE {mark}")
+            self._execute("COMMIT" if self._depth == 0 else f"RELEASE {savepoint}")
         except BaseException:
-            self._go_back(mark)
+            self._roll_back(savepoint)
             raise
 
     def _begin(self) -> None:
-        """From here on nobody else writes. Whoever does so now is waited for."""
-        until = time.monotonic() + _BUSY_S
+        """Become the only writer, after waiting for the current one."""
+        deadline = time.monotonic() + _BUSY_S
         while True:
             try:
-                self._run("BEGIN IMMEDIATE")
+                self._execute("BEGIN IMMEDIATE")
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
-            time.sleep(_AGAIN_S)
+            time.sleep(_RETRY_S)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
-        """All that is read inside is of one moment, whoever writes meanwhile."""
-        self._run("BEGIN")
+        """Read one consistent state inside, whoever writes meanwhile."""
+        self._execute("BEGIN")
         try:
             yield
         finally:
-            self._run("ROLLBACK")
+            self._execute("ROLLBACK")
 
-    def _go_back(self, mark: str) -> None:
+    def _roll_back(self, savepoint: str) -> None:
         if not self._database.in_transaction:
-            return  # on a full disk SQLite has gone back already
+            return  # on a full disk SQLite has rolled back already
         if self._depth == 0:
-            self._run("ROLLBACK")
+            self._execute("ROLLBACK")
         else:
-            self._run(f"ROLLBACK TO {mark}")
-            self._run(f"RELEASE {mark}")
+            self._execute(f"ROLLBACK TO {savepoint}")
+            self._execute(f"RELEASE {savepoint}")
 
-    def _whole(self) -> contextlib.AbstractContextManager[None]:
-        """For one change of several statements: inside a transaction it needs no other."""
-        return _NOTHING if self._depth else self.transaction()
+    def _atomic(self) -> contextlib.AbstractContextManager[None]:
+        """Return a transaction for one change of several statements, or nothing inside of one."""
+        return _NO_TRANSACTION if self._depth else self.transaction()
 
-    # Bytes that are no document: attachments, objects of a storage. Named by their digest.
+    # Blobs are bytes that are no JSON, such as attachments. They are named by their digest.
 
     def put_blob(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
-        with self._whole():
-            self._run("INSERT OR IGNORE INTO blobs VALUES (?, ?)", digest, data)
+        with self._atomic():
+            self._execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", digest, data)
         return digest
 
     def blob(self, digest: str) -> bytes | None:
@@ -262,107 +258,109 @@ class Store:
         return None if row is None else bytes(row[0])
 
     def seal(self) -> None:
-        """What is there now is the beginning: `reset` comes back to it."""
+        """Make the current state the beginning, to which `reset` returns."""
         with self.transaction():
-            self._run("DELETE FROM changes")
-            self._run("INSERT OR REPLACE INTO facts VALUES ('sealed', ?)", str(self.position()))
+            self._execute("DELETE FROM changes")
+            self._execute("INSERT OR REPLACE INTO facts VALUES ('sealed', ?)", str(self.position()))
 
     def position(self) -> int:
-        """Grows with each change; `rewind` comes back to it."""
+        """Return the position in the change log, for `rewind`. It grows with each change."""
         row = self._row("SELECT seq FROM sqlite_sequence WHERE name = 'changes'")
         return int(row[0]) if row else 0
 
     def rewind(self, position: int) -> None:
-        """Undoes every change after the position. Raises InvalidInput for one before the seal."""
+        """Undo every change after the position. Raises InvalidInput for one before the seal."""
         if not self.sealed <= position <= self.position():
             raise InvalidInput(f"{self.path.name} has no state at position {position}")
         with self.transaction():
             sql = "SELECT kind, id, place, body FROM changes WHERE at > ? ORDER BY at DESC"
             for kind, id, place, body in self._database.execute(sql, (position,)).fetchall():
-                self._run("DELETE FROM documents WHERE kind = ? AND id = ?", kind, id)
+                self._execute("DELETE FROM documents WHERE kind = ? AND id = ?", kind, id)
                 if place is not None:
-                    self._run("INSERT INTO documents VALUES (?, ?, ?, ?)", kind, id, place, body)
-            self._run("DELETE FROM changes WHERE at > ?", position)
-            self._run("UPDATE sqlite_sequence SET seq = ? WHERE name = 'changes'", position)
+                    self._execute(
+                        "INSERT INTO documents VALUES (?, ?, ?, ?)", kind, id, place, body
+                    )
+            self._execute("DELETE FROM changes WHERE at > ?", position)
+            self._execute("UPDATE sqlite_sequence SET seq = ? WHERE name = 'changes'", position)
 
     def reset(self) -> None:
-        """Back to the beginning, exactly."""
+        """Return to the sealed state."""
         self.rewind(self.sealed)
 
     @property
     def sealed(self) -> int:
+        """The position of the sealed state."""
         row = self._row("SELECT value FROM facts WHERE name = 'sealed'")
         return int(row[0]) if row else 0
 
-    def changes(self, since: int | None = None, until: int | None = None) -> list[Change]:
-        """What is different at `until` (now) from what was at `since` (the beginning), once a
-        document, in the order in which they were first changed."""
-        since = self.sealed if since is None else since
-        until = self.position() if until is None else until
+    def changes(self, since: int | None = None, until: int | None = None) -> list[DocumentChange]:
+        """Return what differs between `since` (by default the seal) and `until` (by default now),
+        one change per document, in the order of the first changes."""
+        if since is None:
+            since = self.sealed
+        if until is None:
+            until = self.position()
         sql = "SELECT at, step, kind, id, body FROM changes WHERE at > ? ORDER BY at"
         rows = (row for row in self._database.execute(sql, (since,)) if row[2][0] not in "#.")
         return list(changes_of(rows, until, self._body))
 
-    def diff(self, other: Store) -> list[Change]:
-        """What is in `other` and not here, here and not there, or not the same."""
+    def diff(self, other: Store) -> list[DocumentChange]:
+        """Return the documents that are only here, only in `other`, or different."""
         return list(differences(self._all(), other._all()))
 
     def digest(self) -> str:
-        """The same for the same documents in the same order, counters included."""
-        hashed = hashlib.sha256()
+        """Return a hash of all documents in their order, counters included."""
+        digest = hashlib.sha256()
         for kind, id, body in self._database.execute(
-            f"SELECT kind, id, body FROM documents WHERE {_ASIDE} ORDER BY kind, place"  # noqa: S608
+            f"SELECT kind, id, body FROM documents WHERE {_NOT_HIDDEN} ORDER BY kind, place"  # noqa: S608
         ):
             for part in (kind, id, body):
                 raw = part.encode()
-                hashed.update(len(raw).to_bytes(8, "big") + raw)
-        return hashed.hexdigest()
+                digest.update(len(raw).to_bytes(8, "big") + raw)
+        return digest.hexdigest()
 
     def fork(self, path: Path) -> Store:
-        """A second store that begins with this state and this past. Independent from then on."""
+        """Copy the store with its change log. The copy is independent."""
         self.snapshot(path)
         return Store.open(path)
 
     def snapshot(self, path: Path) -> None:
-        """A copy of the file, whole, with nobody writing meanwhile."""
+        """Copy the file while nobody writes.
+
+        The write-ahead log is emptied first, so that the file alone is complete. If a reader
+        prevented that, SQLite's backup copies page by page instead.
+        """
         if path.exists():
             raise InvalidInput(f"{path} is there already")
-        self._run("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._begin()
         try:
             log = self.path.with_name(self.path.name + "-wal")
-            if log.exists() and log.stat().st_size:  # somebody read while it was to be emptied
+            if log.exists() and log.stat().st_size:
                 self._copy_by_backup(path)
             else:
                 copy_file(self.path, path)
         finally:
-            self._run("ROLLBACK")
-
-    def restore(self, path: Path) -> None:
-        """Takes over the state, the past and the blobs of a snapshot."""
-        source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        with contextlib.closing(source):
-            source.backup(self._database)
+            self._execute("ROLLBACK")
 
     def _copy_by_backup(self, path: Path) -> None:
-        source = f"{self.path.absolute().as_uri()}?mode=ro"
         with (
-            contextlib.closing(sqlite3.connect(source, uri=True)) as reading,
+            contextlib.closing(connect_read_only(self.path)) as source,
             contextlib.closing(sqlite3.connect(path)) as target,
         ):
-            reading.backup(target)
+            source.backup(target)
 
     def _put(self, kind: str, id: str, body: str) -> None:
         old = self._old(kind, id)
-        self._note(kind, id, old)
+        self._log_change(kind, id, old)
         if old is not None:
             sql = "UPDATE documents SET body = ? WHERE kind = ? AND id = ?"
-            self._run(sql, body, kind, id)
+            self._execute(sql, body, kind, id)
             return
-        # With the plus the statement is not prepared anew for each kind, which takes longer.
-        row = self._row("SELECT max(place) FROM documents WHERE kind = +?", kind)
-        place = 1 + (row[0] if row and row[0] is not None else 0)
-        self._run("INSERT INTO documents VALUES (?, ?, ?, ?)", kind, id, place, body)
+        # With the plus SQLite does not prepare the statement again for each kind, which is slower.
+        row = self._row("SELECT coalesce(max(place), 0) FROM documents WHERE kind = +?", kind)
+        place = 1 + row[0]
+        self._execute("INSERT INTO documents VALUES (?, ?, ?, ?)", kind, id, place, body)
 
     def _old(self, kind: str, id: str) -> Any:
         if not (is_text(id) and is_text(kind)):
@@ -373,18 +371,23 @@ class Store:
         old = self._old(kind, id)
         return None if old is None else old[1]
 
-    def _note(self, kind: str, id: str, old: Any) -> None:
-        place, body = (None, None) if old is None else old
+    def _log_change(self, kind: str, id: str, old: Any) -> None:
+        place, body = old or (None, None)
         sql = "INSERT INTO changes (step, kind, id, place, body) VALUES (?, ?, ?, ?, ?)"
-        self._run(sql, STEP.get(), kind, id, place, body)
+        self._execute(sql, STEP.get(), kind, id, place, body)
 
     def _all(self) -> dict[tuple[str, str], str]:
         sql = "SELECT kind, id, body FROM documents WHERE kind != ? "
-        sql += f"AND {_ASIDE} ORDER BY kind, place"
+        sql += f"AND {_NOT_HIDDEN} ORDER BY kind, place"
         return {(k, i): body for k, i, body in self._database.execute(sql, (_COUNTER,))}
 
-    def _run(self, sql: str, *values: Any) -> None:
+    def _execute(self, sql: str, *values: Any) -> None:
         self._database.execute(sql, values)
 
     def _row(self, sql: str, *values: Any) -> Any:
         return self._database.execute(sql, values).fetchone()
+
+
+def connect_read_only(path: Path) -> sqlite3.Connection:
+    """Open a store's file for reading with SQL. The caller closes the connection."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)

@@ -1,4 +1,10 @@
-"""The world of one run: its stand-ins, their memory, and what happens to all of them together."""
+"""The world of one run: its stand-ins, their stores, and operations on all of them together.
+
+`World.open` makes a directory with one SQLite store per stand-in and a `world.json` that lists
+them, so that a world can be read after its run has ended (`saved_worlds`). A store is first filled
+with the seed data and then sealed: `reset` returns to the sealed state, and changes are counted
+from it.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +30,20 @@ from paddock.model.version import install_command
 from paddock.policy.problems import suggest
 from paddock.policy.world import StandInTerms, WorldTerms
 from paddock.world.asgi import HttpAnswer, WorldRequest, call
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
+from paddock.world.checkpoint import WorldCheckpoint
 from paddock.world.context import START, Context
-from paddock.world.going_back import Past
-from paddock.world.kept import LISTING
-from paddock.world.service import ASGIApp, LocalService, Service, load
+from paddock.world.registry import load_service
+from paddock.world.saved_worlds import LISTING
+from paddock.world.service import ASGIApp, LocalService, Service
 from paddock.world.store import STEP, Store
 
-_MAX_NAME = 100  # of a file, before what tells it from others
-_EVERYWHERE = ("also", "seed", "timeout")  # words of every stand-in
+_MAX_FILE_NAME = 100  # of a store, before the hash that makes it unique
+_COMMON_OPTIONS = ("also", "seed", "timeout")  # every stand-in takes these
 
 
 class StandIn(msgspec.Struct):
-    """One stand-in at work."""
+    """A stand-in of a running world: its service, and the options of the paddock file."""
 
     terms: StandInTerms
     service: Service
@@ -52,12 +59,14 @@ class StandIn(msgspec.Struct):
 
     @property
     def timeout_s(self) -> float:
-        """How long an answer is waited for."""
-        said = self.terms.options.get("timeout")
-        return self.service.timeout_s if said is None else parse_duration(said, "timeout")
+        """The time limit of one answer."""
+        timeout = self.terms.options.get("timeout")
+        if timeout is None:
+            return self.service.timeout_s
+        return parse_duration(timeout, "timeout")
 
     async def request(self, request: WorldRequest, step: int | None) -> HttpAnswer:
-        """The answer to one request. Raises StandInFailed."""
+        """Answer one request. Raises StandInFailed."""
         if self._app is None:
             self._app = self.service.app()
         token = STEP.set(step)
@@ -71,8 +80,10 @@ class StandIn(msgspec.Struct):
         finally:
             STEP.reset(token)
 
-    def changes(self) -> list[Change]:
-        """Since the beginning. For any thread, as is `digest`: each reads what is committed."""
+    # These read the committed state through a connection of their own, so any thread may call them.
+
+    def changes(self) -> list[DocumentChange]:
+        """Return all changes since the world began."""
         with Store.open(self.store.path, read_only=True) as store:
             return [*store.changes(), *self.service.extra_changes()]
 
@@ -81,7 +92,7 @@ class StandIn(msgspec.Struct):
             return f"{store.digest()} {self.service.extra_digest()}"
 
     def invariants(self) -> list[str]:
-        """What is broken between two requests. In the middle of one, much is for a moment."""
+        """Return the broken invariants between two requests; within a request many may be."""
         if isinstance(self.service, LocalService):
             return self.service.invariants()
         with Store.open(self.store.path, read_only=True) as store, store.reading():
@@ -89,7 +100,7 @@ class StandIn(msgspec.Struct):
 
 
 class World:
-    """All stand-ins of a run, in one directory. Used on one thread at a time."""
+    """All stand-ins of a run, in one directory. Only one thread uses it at a time."""
 
     def __init__(
         self, directory: Path, run: str, terms: WorldTerms, stand_ins: Mapping[str, StandIn]
@@ -107,26 +118,30 @@ class World:
         run: str,
         terms: WorldTerms,
         project: Path,
-        past: Past | None = None,
+        checkpoint: WorldCheckpoint | None = None,
     ) -> Self:
-        """A new world, seeded; what is in `past` begins as it was at a moment of an earlier one.
-        Raises InvalidInput for what the file says wrongly."""
+        """Make a new world and seed it; stand-ins of the checkpoint start with its state instead.
+
+        Raises InvalidInput for mistakes in the paddock file.
+        """
         directory.mkdir(parents=True, mode=0o700)
-        made: dict[str, StandIn] = {}
-        world = cls(directory, run, terms, made)
+        stand_ins: dict[str, StandIn] = {}
+        world = cls(directory, run, terms, stand_ins)
         try:
-            start = _start(terms.clock) if past is None else past.start
-            known = {} if past is None else past.copy_into(directory, terms, file_of)
-            for one in terms.stand_ins:
-                made[one.place] = _stand_in(directory, one, terms.seed, start, project)
+            if checkpoint is None:
+                start, restored = _start_time(terms.clock), frozenset[str]()
+            else:
+                start = checkpoint.start
+                restored = checkpoint.copy_into(directory, terms, store_file_name)
+            for each in terms.stand_ins:
+                stand_ins[each.place] = _make_stand_in(directory, each, terms.seed, start, project)
             for stand_in in world:
-                if stand_in.name in known:
-                    continue
-                _fill(stand_in)
-                stand_in.store.seal()
-            world._describe(start)
+                if stand_in.name not in restored:
+                    _seed(stand_in)
+                    stand_in.store.seal()
+            world._write_listing(start)
         except BaseException:
-            world._discard()
+            world._remove()
             raise
         return world
 
@@ -140,50 +155,50 @@ class World:
         return self._stand_ins.get(place)
 
     async def fork(self, directory: Path, run: str) -> World:
-        """A second world that begins with this state. Independent from then on."""
+        """Make a second world that starts with this state and is independent of it."""
         await asyncio.to_thread(directory.mkdir, parents=True, mode=0o700)
-        made: dict[str, StandIn] = {}
-        world = World(directory, run, self.terms, made)
+        copies: dict[str, StandIn] = {}
+        world = World(directory, run, self.terms, copies)
         start = START
         try:
-            for one in self:
-                start = one.service.context.start
-                made[one.name] = await _forked(one, directory)
-                await made[one.name].service.copy_from(one.service)
-            world._describe(start)
+            for stand_in in self:
+                start = stand_in.service.context.start
+                copies[stand_in.name] = await _copy_stand_in(stand_in, directory)
+                await copies[stand_in.name].service.copy_from(stand_in.service)
+            world._write_listing(start)
         except BaseException:
             await world.discard()
             raise
         return world
 
     async def reset(self) -> None:
-        """Back to the beginning, exactly."""
-        for one in self:
-            one.store.reset()
-            await one.service.reset()
+        """Return every stand-in to its sealed state."""
+        for stand_in in self:
+            stand_in.store.reset()
+            await stand_in.service.reset()
 
     def digest(self) -> str:
-        """The same for the same state of all stand-ins."""
-        hashed = hashlib.sha256()
+        """Return a hash of the state of all stand-ins."""
+        digest = hashlib.sha256()
         for place in sorted(self._stand_ins):
-            hashed.update(f"{place} {self._stand_ins[place].digest()}\n".encode())
-        return hashed.hexdigest()
+            digest.update(f"{place} {self._stand_ins[place].digest()}\n".encode())
+        return digest.hexdigest()
 
     def positions(self) -> dict[str, int]:
-        """Where each store is in its own past; what a fork at a step comes back to."""
-        return {one.name: one.store.position() for one in self}
+        """Return the position of each store in its change log; a fork at a step rewinds to it."""
+        return {stand_in.name: stand_in.store.position() for stand_in in self}
 
     def broken(self) -> dict[str, list[str]]:
-        """The invariants that do not hold, by stand-in."""
-        found: dict[str, list[str]] = {}
-        for one in self:
+        """Return the broken invariants of each stand-in that has any."""
+        broken: dict[str, list[str]] = {}
+        for stand_in in self:
             try:
-                said = one.invariants()
-            except Exception as error:  # of its author's; the others are still to be heard
-                said = [f"its invariants cannot be checked: {type(error).__name__}: {error}"]
-            if said:
-                found[one.name] = said
-        return found
+                messages = stand_in.invariants()
+            except Exception as error:  # a bug in this service must not hide the others
+                messages = [f"its invariants cannot be checked: {type(error).__name__}: {error}"]
+            if messages:
+                broken[stand_in.name] = messages
+        return broken
 
     def summary(self) -> WorldEnded:
         """Return what the journal records of the world when the run ends."""
@@ -195,86 +210,80 @@ class World:
         )
 
     async def close(self) -> None:
-        """Ends what runs. The state stays, to be looked at."""
+        """End all services. The stores stay, to be inspected."""
         if self._is_closed:
             return
         self._is_closed = True
-        await self._end_services()
-        with contextlib.suppress(OSError, ValueError):  # somebody has removed it
-            said = json.loads((self.directory / LISTING).read_text())
-            self._write({**said, "ended": True})
+        await self._close_services()
+        with contextlib.suppress(OSError, ValueError):  # somebody may have removed the directory
+            listing = json.loads((self.directory / LISTING).read_text())
+            self._replace_listing({**listing, "ended": True})
 
     async def discard(self) -> None:
-        """Of a run that never began: nothing of it stays."""
+        """End the world of a run that never started and remove its files."""
         self._is_closed = True
-        await self._end_services()
-        self._discard()
+        await self._close_services()
+        self._remove()
 
-    async def _end_services(self) -> None:
-        for one in self:
+    async def _close_services(self) -> None:
+        for stand_in in self:
             with contextlib.suppress(Exception):
-                await one.service.close()
-            one.store.close()
+                await stand_in.service.close()
+            stand_in.store.close()
 
-    def _discard(self) -> None:
-        for one in self:
-            one.store.close()
+    def _remove(self) -> None:
+        for stand_in in self:
+            stand_in.store.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _describe(self, start: float) -> None:
-        """What reads a world after its end needs to know."""
-        services = [
-            {
-                "name": one.name,
-                "host": one.service.context.host,
-                "port": one.service.context.port,
-                "service": one.terms.service,
-                "options": dict(one.terms.options),
-                "file": file_of(one.name),
-                "project": str(one.service.context.project),
-            }
-            for one in self
-        ]
-        said = {"run": self.run, "seed": self.terms.seed, "clock": start, "services": services}
-        self._write({**said, "ended": False})
+    def _write_listing(self, start: float) -> None:
+        services = []
+        for stand_in in self:
+            context = stand_in.service.context
+            services.append({
+                "name": stand_in.name,
+                "host": context.host,
+                "port": context.port,
+                "service": stand_in.terms.service,
+                "options": dict(stand_in.terms.options),
+                "file": store_file_name(stand_in.name),
+                "project": str(context.project),
+            })  # fmt: skip
+        self._replace_listing({
+            "run": self.run,
+            "seed": self.terms.seed,
+            "clock": start,
+            "services": services,
+            "ended": False,
+        })  # fmt: skip
 
-    def _write(self, said: Mapping[str, Any]) -> None:
-        """All or nothing: whoever is killed meanwhile leaves a world that can be read."""
+    def _replace_listing(self, listing: Mapping[str, Any]) -> None:
+        """Write atomically: a process that is killed meanwhile leaves a readable world."""
         new = self.directory / f"{LISTING}.new"
-        new.write_text(json.dumps(said, indent=2))
+        new.write_text(json.dumps(listing, indent=2))
         new.replace(self.directory / LISTING)
 
 
-def _stand_in(
+def _make_stand_in(
     directory: Path, terms: StandInTerms, seed: int, start: float, project: Path
 ) -> StandIn:
-    try:
-        kind = load(terms.service)
-    except ImportError as error:
-        raise HostCannot(
-            f"world.{terms.place}: the service {terms.service} needs the package {error.name}",
-            hint=install_command("world"),
-        ) from None
-    for word in terms.options:
-        if word not in (known := (*kind.options, *_EVERYWHERE)):
-            hint = suggest(word, known)
-            raise InvalidInput(f"world.{terms.place}.{word}: unknown key", hint=hint)
-    first = terms.at[0]
+    service_class = _load_service(terms)
+    endpoint = terms.at[0]
     context = Context(
         name=terms.place,
-        host=first.host.host,
-        port=first.first_port,
-        store=Store.open(directory / file_of(terms.place)),
+        host=endpoint.host.host,
+        port=endpoint.first_port,
+        store=Store.open(directory / store_file_name(terms.place)),
         seed=seed,
         start=start,
         options=terms.options,
         project=project,
-        directory=_own_directory(directory, terms.place),
+        directory=_make_service_directory(directory, terms.place),
     )
     try:
-        stand_in = StandIn(terms, kind(context))
+        stand_in = StandIn(terms, service_class(context))
         stand_in.service.check()
-        _ = stand_in.timeout_s  # said now, not at a request
+        _ = stand_in.timeout_s  # a wrong timeout is reported now, not at the first request
     except InvalidInput as error:
         context.store.close()
         raise InvalidInput(f"world.{terms.place}: {error.message}", hint=error.hint) from None
@@ -284,44 +293,61 @@ def _stand_in(
     return stand_in
 
 
-async def _forked(one: StandIn, directory: Path) -> StandIn:
-    """The same stand-in, with a copy of its store."""
-    context, path = one.service.context, directory / file_of(one.name)
-    await asyncio.to_thread(_copy_store, context.store.path, path)
-    own = _own_directory(directory, one.name)
-    copied = replace(context, store=Store.open(path), directory=own)
-    return StandIn(one.terms, type(one.service)(copied))
-
-
-def _fill(stand_in: StandIn) -> None:
-    service, words = stand_in.service, stand_in.terms.options.get("seed")
+def _load_service(terms: StandInTerms) -> type[Service]:
     try:
-        service.seed({} if words is None else service.read_seed(words))
+        service_class = load_service(terms.service)
+    except ImportError as error:
+        raise HostCannot(
+            f"world.{terms.place}: the service {terms.service} needs the package {error.name}",
+            hint=install_command("world"),
+        ) from None
+    allowed = (*service_class.options, *_COMMON_OPTIONS)
+    for key in terms.options:
+        if key not in allowed:
+            hint = suggest(key, allowed)
+            raise InvalidInput(f"world.{terms.place}.{key}: unknown key", hint=hint)
+    return service_class
+
+
+async def _copy_stand_in(stand_in: StandIn, directory: Path) -> StandIn:
+    """Return a stand-in of the same service, with a copy of the store."""
+    context, path = stand_in.service.context, directory / store_file_name(stand_in.name)
+    await asyncio.to_thread(_copy_store, context.store.path, path)
+    own_directory = _make_service_directory(directory, stand_in.name)
+    copy = replace(context, store=Store.open(path), directory=own_directory)
+    return StandIn(stand_in.terms, type(stand_in.service)(copy))
+
+
+def _seed(stand_in: StandIn) -> None:
+    service, seed = stand_in.service, stand_in.terms.options.get("seed")
+    try:
+        service.seed({} if seed is None else service.read_seed(seed))
     except InvalidInput as error:
-        why = f"world.{stand_in.name}.seed: {error.message}"
-        raise InvalidInput(why, hint=error.hint) from None
+        message = f"world.{stand_in.name}.seed: {error.message}"
+        raise InvalidInput(message, hint=error.hint) from None
 
 
 def _copy_store(source: Path, target: Path) -> None:
-    with Store.open(source) as store:  # by a connection of its own: the other one may be in use
+    with Store.open(source) as store:  # its own connection: the other one may be in use
         store.snapshot(target)
 
 
-def _own_directory(directory: Path, place: str) -> Path:
-    own = directory / file_of(place).removesuffix(".sqlite")
-    own.mkdir(mode=0o700, exist_ok=True)
-    return own
+def _make_service_directory(directory: Path, place: str) -> Path:
+    path = directory / store_file_name(place).removesuffix(".sqlite")
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
 
 
-def file_of(place: str) -> str:
-    """A name that no other place has, and that no file system minds."""
+def store_file_name(place: str) -> str:
+    """Return the name of a stand-in's store: unique, and valid on every file system."""
     plain = re.sub(r"[^a-z0-9.-]", "_", place)
-    is_whole = plain == place and len(plain) <= _MAX_NAME
-    mark = "" if is_whole else "-" + hashlib.sha256(place.encode()).hexdigest()[:8]
-    return f"{plain[:_MAX_NAME]}{mark}.sqlite"
+    if plain != place or len(plain) > _MAX_FILE_NAME:
+        digest = hashlib.sha256(place.encode()).hexdigest()
+        plain = f"{plain[:_MAX_FILE_NAME]}-{digest[:8]}"
+    return f"{plain}.sqlite"
 
 
-def _start(clock: str | None) -> float:
+def _start_time(clock: str | None) -> float:
     if clock is None:
         return START
     if clock == "now":

@@ -18,7 +18,15 @@ REQUESTS = {"kind": ["http", "model"]}
 DOWN_ONCE = [{"id": "down", "match": REQUESTS, "fault": {"status": 503}, "first": 1}]
 # These ask no model, and try again by themselves whatever they ask for.
 OF_REQUESTS = ("boto3", "grpcio", "stripe")
-THOROUGH = ("boto3", "node", "openai", "pydantic_ai", "stripe")  # others do the like by default
+THOROUGH = (
+    "bedrock",
+    "boto3",
+    "gemini",
+    "node",
+    "openai",
+    "pydantic_ai",
+    "stripe",
+)  # others do the like by default
 
 pytestmark = pytest.mark.timeout(300)
 

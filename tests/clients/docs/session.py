@@ -31,9 +31,9 @@ from clients.docs.blocks import (
     with_real_ids,
 )
 from clients.packages import clients
-from paddock.policy.lint import check
-from paddock.policy.review import Level
-from paddock.run.scenarios.reading import read_scenario
+from paddock.policy.analysis.lint import check
+from paddock.policy.analysis.review import Level
+from paddock.run.scenarios.parser import read_scenario
 from paddock.world.services.model.loading import load_file
 from polling import is_readable
 

@@ -12,7 +12,7 @@ from typing import Any
 from paddock.model.action import Kind
 from paddock.run.files import home_of, store_of
 from paddock.run.matching.background import marked
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun

@@ -16,9 +16,9 @@ from clients.network.site import Answer, Asked, Site
 from conformance.waiting import eventually
 from paddock import Sandbox
 from paddock.gate.approvals import Approvals
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.state.home import Home
-from unit.doors.network.model_wire.streams import (
+from unit.llm.streams import (
     TWO,
     chat_stream,
     messages_stream,

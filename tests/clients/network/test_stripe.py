@@ -13,7 +13,7 @@ from clients.network.site import Answer, Asked, Site
 from conformance.waiting import eventually
 from paddock import Sandbox
 from paddock.gate.approvals import Approval, Approvals
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.state.home import Home
 
 RULES = """

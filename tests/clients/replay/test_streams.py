@@ -12,9 +12,9 @@ import pytest
 from websockets.sync.server import Server, ServerConnection, serve
 
 from clients.replay.support import Heard, Site, again, record
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.run.files import home_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun

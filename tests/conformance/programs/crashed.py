@@ -16,6 +16,6 @@ box.commands.run(f"head -c {MEBIBYTES}M /dev/urandom >big")
 box.fork()
 driver = Engine.current().opened_driver
 assert driver is not None
-driver.link.layers.fork(box._calls.box.machine.layer, "saving-1-x", 1 << 30)
+driver.layers.fork(box._calls.box.machine.layer, "saving-1-x", 1 << 30)
 os.kill(driver.link._process.pid, signal.SIGKILL)
 os.kill(os.getpid(), signal.SIGKILL)

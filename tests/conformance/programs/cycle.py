@@ -46,7 +46,7 @@ def held() -> dict[str, int]:
         "threads": threading.active_count(),
         "tasks": len(asyncio.all_tasks(engine.loop)),
         "sandboxes": len(os.listdir(engine.home.sandboxes)),
-        "layers": len(driver.link.layers.names()),
+        "layers": len(driver.layers.names()),
         "keeper's descriptors": _descriptors_of_keeper(),
     }
 

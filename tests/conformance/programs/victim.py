@@ -15,8 +15,9 @@ from marked import mark_ids
 
 from paddock import Sandbox
 from paddock.fence.container import cgroups
-from paddock.fence.container.link import KeeperLink
-from paddock.state import layers, snapshots
+from paddock.fence.container.keeper_link import KeeperLink
+from paddock.state.layers import layers
+from paddock.state.snapshots import store as snapshots
 
 POINTS: dict[str, tuple[tuple[Any, str], ...]] = {
     "layer made": ((layers.BtrfsLayers, "create"), (layers.PlainLayers, "create")),

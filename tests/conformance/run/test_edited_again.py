@@ -12,9 +12,9 @@ import pytest
 
 from paddock.doors.machine.engine import Engine
 from paddock.gate.approvals import Approval, Approvals
-from paddock.gate.opening import gate_store, signing_key
+from paddock.gate.run_gate import gate_store, signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Kind
 from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork

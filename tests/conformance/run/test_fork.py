@@ -12,15 +12,15 @@ import pytest
 
 from paddock.doors.machine.engine import Engine
 from paddock.gate.approvals import Approvals
-from paddock.gate.opening import gate_store, signing_key
+from paddock.gate.run_gate import gate_store, signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.errors import InvalidInput
 from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.session import FinishedRun, run
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_saved_world
 from paddock.world.store import Store
 from repetition import times
 
@@ -44,7 +44,7 @@ def recorded(project: Path) -> FinishedRun:
 def world_at(run_id: str, step: int | None, scratch: Path) -> dict[str, str]:
     """The digest of each stand-in as it was before a step, from the store's own past."""
     found = {}
-    with open_kept(Engine.current().home.root, run_id) as world:
+    with open_saved_world(Engine.current().home.root, run_id) as world:
         for one in world.services:
             copy = scratch / f"{run_id}-{step}-{one.name}"
             shutil.copy(one.store.path, copy)

@@ -8,7 +8,7 @@ from paddock.cli.render.run_lines import LineStyle
 from paddock.cli.render.run_summary import summary_lines
 from paddock.doors.machine.engine import Engine
 from paddock.gate.drafts import Drafts
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun

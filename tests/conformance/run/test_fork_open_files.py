@@ -21,14 +21,14 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import InvalidInput
-from paddock.run.matching.forkable import places
+from paddock.run.matching.fork_points import places
 from paddock.run.order import order_of
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.report import report_of
 from paddock.run.session import FinishedRun, run
 from paddock.state.home import Home
-from paddock.state.trees.restoring import lay_out
+from paddock.state.trees.restore import lay_out
 from paddock.state.trees.store import TreeStore
 
 AGENTS = Path(__file__).with_name("agents")

@@ -15,7 +15,7 @@ from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.replay.replay import replay
 from paddock.run.session import FinishedRun, run
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_saved_world
 
 AGENTS = Path(__file__).with_name("agents")
 PAYING = """\
@@ -63,7 +63,7 @@ def forked(ended: FinishedRun, at: int, *sets: str) -> tuple[FinishedRun, list[s
 
 
 def reset(ended: FinishedRun) -> None:
-    with open_kept(Engine.current().home.root, ended.run, read_only=False) as world:
+    with open_saved_world(Engine.current().home.root, ended.run, read_only=False) as world:
         for one in world.services:
             one.reset()
 

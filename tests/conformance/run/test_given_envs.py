@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Configured
 from paddock.run.configuration import given_envs
@@ -70,7 +70,7 @@ def test_value_is_in_no_file_and_is_needed_again(home: Path, tmp_path: Path) -> 
 
 
 def test_value_of_the_environment_must_be_the_recorded_one() -> None:
-    keyed = Keyed(bytes(32))
+    keyed = ValueHmac(bytes(32))
     configured = Configured(given_envs={"A": keyed.of("one")})
     assert given_envs(configured, keyed, {}, {"A": "one"}) == {"A": "one"}
     assert given_envs(configured, keyed, {"A": "two"}, {}) == {"A": "two"}
@@ -81,4 +81,4 @@ def test_value_of_the_environment_must_be_the_recorded_one() -> None:
 
 
 def test_older_run_has_its_values_itself() -> None:
-    assert given_envs(Configured(own_envs={"A": "x"}), Keyed(bytes(32)), {}, {}) == {"A": "x"}
+    assert given_envs(Configured(own_envs={"A": "x"}), ValueHmac(bytes(32)), {}, {}) == {"A": "x"}

@@ -17,11 +17,11 @@ import pytest
 
 from paddock.cli.journals import state_of
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.gate.signed_journals import check_trusted
-from paddock.journal.findings import Status
-from paddock.journal.index import Index
-from paddock.journal.verify import verify
+from paddock.journal.index.index import RunIndex
+from paddock.journal.integrity.findings import Status
+from paddock.journal.integrity.verify import verify
 from paddock.model.errors import InvalidInput, NotSigned
 from paddock.run.replay.fork import LAST, ForkOptions, fork
 from paddock.run.replay.recorded_run import RecordedRun
@@ -78,7 +78,7 @@ def test_a_killed_run_is_interrupted_verifies_and_can_be_forked(
                 or not (directory / "000001.jsonl").stat().st_size
             ):
                 continue  # it was killed before it had begun
-            with Index(tmp_path / f"{name}.sqlite") as index:
+            with RunIndex(tmp_path / f"{name}.sqlite") as index:
                 index.update(directory)
                 state = state_of(index.run(name))
             assert state in ("interrupted", "ended"), state

@@ -9,7 +9,7 @@ import pytest
 from conformance.run.test_replay import Listening, played_text, project
 from paddock.gate.refusals import MAX_SINGLE
 from paddock.run.compare.trail import read_trail
-from paddock.run.matching.rows import DivergedBy
+from paddock.run.matching.recorded_step import DivergedBy
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.replay import replay
 from paddock.run.report import report_of

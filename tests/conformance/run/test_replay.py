@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from paddock.doors.machine.engine import Engine
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Kind
 from paddock.model.events import BackgroundAnswered
 from paddock.run.matching.background import marked

@@ -21,12 +21,12 @@ import pytest
 
 from paddock import Sandbox
 from paddock.doors.network import door as network_door
-from paddock.doors.network.arrivals import Arrival
-from paddock.doors.network.carrying import Carrying
-from paddock.doors.network.dns import DnsAnswerer
-from paddock.doors.network.door import MAX_CONNECTIONS, Surroundings
-from paddock.doors.network.kept import MAX_ANSWER, MAX_LONG
-from paddock.doors.network.services import Services
+from paddock.doors.network.bodies.capture import MAX_ANSWER, MAX_LONG
+from paddock.doors.network.connection import InboundConnection
+from paddock.doors.network.context import DoorContext
+from paddock.doors.network.door import MAX_CONNECTIONS, DoorOptions
+from paddock.doors.network.names.dns import DnsAnswerer
+from paddock.doors.network.upstream.live import LiveUpstream
 from security.attack import background, eventually, memory_bytes, probe
 from security.network.conftest import Hosts
 from security.network.inside import get, say, status
@@ -222,7 +222,7 @@ def test_a_server_that_is_not_there_is_an_error_of_the_gateway(hosts: Hosts) -> 
 def test_a_server_that_never_answers_is_given_up(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_door, "Surroundings", partial(Surroundings, upstream_idle_s=1.0))
+    monkeypatch.setattr(network_door, "DoorOptions", partial(DoorOptions, upstream_idle_s=1.0))
     with (
         scripted(_never) as origin,
         Sandbox.create(network=_network(api=hosts.api, never=origin)) as box,
@@ -234,9 +234,9 @@ def test_a_server_that_never_answers_is_given_up(
 def test_a_client_that_says_half_a_request_is_given_up(
     hosts: Hosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(network_door, "Surroundings", partial(Surroundings, idle_s=1.0))
-    monkeypatch.setattr("paddock.doors.network.http1_messages.HEAD_S", 2.0)
-    monkeypatch.setattr("paddock.doors.network.arrivals.FIRST_BYTES_S", 1.0)
+    monkeypatch.setattr(network_door, "DoorOptions", partial(DoorOptions, idle_s=1.0))
+    monkeypatch.setattr("paddock.doors.network.http1.messages.HEAD_S", 2.0)
+    monkeypatch.setattr("paddock.doors.network.connection.FIRST_BYTES_S", 1.0)
     program = """
     import select, socket
     starts = {"nothing": b"", "a letter": b"G", "half a head": b"GET / HTTP/1.1\\r\\nHost: api.exa",
@@ -325,10 +325,10 @@ def test_a_handler_that_breaks_lets_nothing_out(
         assert status(_ask(box)) == 200
         count = len(hosts.api.asked)
         for owner, name, answers in (
-            (Arrival, "lead", {0}),
-            (Arrival, "lead_to", {0}),
-            (Services, "gate", {0, 502}),
-            (Carrying, "_outgoing", {502}),
+            (InboundConnection, "serve", {0}),
+            (InboundConnection, "serve_host", {0}),
+            (DoorContext, "gate", {0, 502}),
+            (LiveUpstream, "_prepare", {502}),
             (DnsAnswerer, "_looked_up", {0}),
         ):
             with monkeypatch.context() as patch:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from paddock import Sandbox
-from paddock.doors.network import lookups
+from paddock.doors.network.names import resolver as lookups
 from security.network.conftest import Hosts
 from security.network.inside import PROXY, alerts, get, say, status, steps
 from security.network.origins import Origin, careless

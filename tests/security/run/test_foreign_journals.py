@@ -14,10 +14,10 @@ from paddock.doors.machine.engine import Engine
 from paddock.gate.signed_journals import check_trusted
 from paddock.journal.canonical import canonical_text
 from paddock.journal.codec import decode
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.journal.records import Chain
-from paddock.journal.sealing import Sealer
+from paddock.journal.secrets.seal import Sealer
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned, PaddockError
 from paddock.model.events import Head, Opened

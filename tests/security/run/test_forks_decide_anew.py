@@ -6,7 +6,7 @@ import pytest
 
 from paddock.doors.machine.engine import Engine
 from paddock.gate.drafts import Drafts
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.run.replay.fork import ForkOptions, fork
 from security.run.conftest import GET, KEPT, SECRETS, VALUE, Stand, said, steps
 

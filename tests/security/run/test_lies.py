@@ -145,7 +145,8 @@ def slowly(*args, **words):
     print("still", flush=True)
     time.sleep(60)
 files.restore_into = slowly
-from paddock.run.replay.fork import ForkOptions, fork
+from paddock.run.replay.fork import ForkOptions
+from paddock.run.replay.fork import fork
 fork(Path(sys.argv[1]), ForkOptions(at=int(sys.argv[2])))
 """
 

@@ -9,9 +9,9 @@ import pytest
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.trust import GIVEN
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.errors import InvalidInput
 from paddock.run.replay.fork import ForkOptions, fork
 from paddock.run.replay.replay import PastOptions, replay

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from paddock.cli.main import main
-from paddock.gate.opening import signing_key
-from paddock.gate.recorded import lessons, recorded_actions
+from paddock.gate.recorded_actions import lessons, recorded_actions
+from paddock.gate.run_gate import signing_key
 from paddock.gate.signed_journals import check_trusted
 from paddock.journal.canonical import canonical_text
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.records import Chain
 from paddock.journal.segments import segment_name
 from paddock.journal.writer import Journal

@@ -12,7 +12,7 @@ import pytest
 
 from paddock import Sandbox
 from paddock.gate.approvals import Approvals
-from paddock.gate.opening import gate_store
+from paddock.gate.run_gate import gate_store
 from paddock.state.home import Home
 from security.attack import eventually
 from security.network.inside import say

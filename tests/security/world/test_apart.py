@@ -15,7 +15,7 @@ import pytest
 from paddock import Sandbox
 from paddock.model.errors import InvalidInput
 from paddock.state.home import Home
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_saved_world
 from security.attack import eventually, probe
 from security.network.inside import get, say, status
 from security.world.conftest import MakeWorld
@@ -114,7 +114,7 @@ def test_a_host_that_is_killed_leaves_worlds_that_can_be_read_and_nothing_that_r
     assert own
     eventually(lambda: not [pid for pid in own if _is_alive(pid)], 20, "all of it ends")
     for run in runs:
-        with open_kept(Home.find().root, run) as world:
+        with open_saved_world(Home.find().root, run) as world:
             assert world.service("pay.example").documents >= 0
             assert not world.is_ended
 

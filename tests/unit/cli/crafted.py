@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from paddock.journal.codec import body_of
-from paddock.journal.heads import sign_head
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.heads import sign_head
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.records import NOTHING_BEFORE, Chain
 from paddock.journal.segments import segment_name
 

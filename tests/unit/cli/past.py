@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from paddock.gate.executors import Done
-from paddock.gate.opening import open_gate, signing_key
 from paddock.gate.project import project_directory
+from paddock.gate.run_gate import open_gate, signing_key
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind, Outcome, Verdict
 from paddock.model.events import (

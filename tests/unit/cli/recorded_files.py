@@ -42,7 +42,7 @@ class Living:
 
     def write(self, event: AnyEvent, step: int | None = None) -> None:
         async def write() -> None:
-            self.box.passage.gate.record(event, step)
+            self.box.actions.gate.record(event, step)
 
         self.box.engine.call(write())
 

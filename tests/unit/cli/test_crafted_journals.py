@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.exit_codes import ExitCode
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.codec import decode
 from paddock.model.errors import IntegrityError
 from paddock.model.events import (

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from paddock import Sandbox
-from paddock.doors.network.secret_sources import load as load_secret
-from paddock.doors.opening import open_run
+from paddock.doors.network.secrets.sources import load as load_secret
 from paddock.doors.terms import load_file, policy_of, terms_of
-from paddock.doors.trust import Request, Trust, check_trust, requests_of
+from paddock.doors.tool_run import open_run
+from paddock.doors.trust import Trust, TrustRequest, check_trust, requests_of
 from paddock.model.errors import NotTrusted
 from paddock.policy.file import load
 from paddock.run.order import order_of
@@ -39,7 +39,7 @@ class Person:
         self.answer = answer
         self.asked: list[list[str]] = []
 
-    def __call__(self, path: str, requests: Sequence[Request]) -> bool:
+    def __call__(self, path: str, requests: Sequence[TrustRequest]) -> bool:
         self.asked.append([one.text for one in requests])
         return self.answer
 
@@ -328,7 +328,7 @@ def test_directory_with_too_many_files_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = agreed_file(tmp_path, "python3 ./tools")
-    monkeypatch.setattr("paddock.state.obeyed._paddock.MAX_FILES_IN_DIRECTORY", 3)
+    monkeypatch.setattr("paddock.state.tool_config._paddock.MAX_FILES_IN_DIRECTORY", 3)
     for number in range(4):
         put(tmp_path / "tools" / f"{number}.py")
     with pytest.raises(NotTrusted, match=r"tools.*too many to agree"):

@@ -1,55 +1,24 @@
 """The real guest in a process of its own, without a fence around it, at the end of a real channel.
 
-Only for operations that touch the test's own files and processes. What stops or kills everything
-in sight (right for pid 1 of a sandbox, not here) ends this guest instead.
+Only for operations that touch the test's own files and processes: see `fence.fake`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-import paddock
-from paddock.fence.channel import Channel, Data, End, Event, Stream
-
-GUEST = Path(paddock.__path__[0]) / "fence" / "guest"
-_PROGRAM = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-import main, processes
-from loop import Channel, Loop
-
-def kill(pid, number, real=os.kill):
-    if pid <= 1:
-        os._exit(3)
-    real(pid, number)
-
-os.kill = kill
-os.set_inheritable(int(sys.argv[2]), False)  # as main.serve does
-loop = Loop()
-table = processes.Table(loop, {"PATH": "/usr/bin:/bin", "BASE": "1"})
-Channel(int(sys.argv[2]), loop, main.operations(loop, table))
-loop.run()
-"""
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd, StreamEvent
+from paddock.fence.fake.driver import start_guest
 
 
 class Guest:
     """A context; `channel` is what a sandbox's own would be."""
 
     async def __aenter__(self) -> Guest:
-        ours, theirs = socket.socketpair()
-        words = [sys.executable, "-I", "-S", "-B", "-c", _PROGRAM, str(GUEST), str(theirs.fileno())]
-        with theirs:
-            self.process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-                words, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
-            )
-        ours.setblocking(False)
         self.lost: list[str] = []
-        self.channel = await Channel.connect(ours, "guest")
+        self.channel, self.process = await start_guest("guest")
         self.channel.when_lost(self.lost.append)
         return self
 
@@ -79,33 +48,33 @@ class Ran:
         self.ending: dict[str, Any] = {}
 
 
-async def finish(stream: Stream) -> Ran:
+async def finish(stream: GuestStream) -> Ran:
     """Reads a stream to its end."""
     ran = Ran()
     while True:
         item = await stream.next()
-        if isinstance(item, Data):
+        if isinstance(item, StreamData):
             ran.output[item.port] += item.content
-        elif isinstance(item, End):
+        elif isinstance(item, StreamEnd):
             ran.ending = item.value
             return ran
 
 
-async def started(stream: Stream) -> int:
+async def started(stream: GuestStream) -> int:
     """The pid that a stream begins with."""
     first = await stream.next()
-    assert isinstance(first, Event), first
+    assert isinstance(first, StreamEvent), first
     pid: int = first.value["pid"]
     return pid
 
 
-async def until_output(stream: Stream, wanted: bytes) -> bytes:
+async def until_output(stream: GuestStream, wanted: bytes) -> bytes:
     """Reads data until it has some text."""
     seen = b""
     while wanted not in seen:
         item = await stream.next()
-        assert not isinstance(item, End), (seen, item)
-        if isinstance(item, Data):
+        assert not isinstance(item, StreamEnd), (seen, item)
+        if isinstance(item, StreamData):
             seen += item.content
     return seen
 

@@ -16,7 +16,7 @@ import pytest
 
 import paddock
 from paddock.model.code import Execution, ExecutionBuilder, MessageReader
-from paddock.state.kernelsite import kernel_site
+from paddock.state.kernel_site import kernel_site
 from polling import is_readable
 
 PYTHON = "/usr/bin/python3"

@@ -56,7 +56,7 @@ class Peer:
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._decoder = wire.Decoder()
+        self._decoder = wire.FrameDecoder()
         self._frames: list[Frame] = []
 
     async def send(self, *frames: bytes) -> None:

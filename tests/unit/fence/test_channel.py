@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.fence.channel import Channel, Data, End, Event
+from paddock.fence.channel import Channel, StreamData, StreamEnd, StreamEvent
 from paddock.fence.guest import wire
 from paddock.model.errors import InvalidInput, SandboxDied
 from unit.fence.scripted_peer import Wired, credit, end, event, frame, in_loop, until
@@ -47,9 +47,9 @@ async def test_items_come_in_the_order_in_which_they_were_sent() -> None:
                 end(number, {"exit": 0}),
             )
             first, *rest = [await stream.next() for _ in range(4)]
-            assert isinstance(first, Event)
+            assert isinstance(first, StreamEvent)
             assert first.value == {"pid": 7}
-            assert rest == [Data(1, b"out"), Data(2, b"err"), End({"exit": 0})]
+            assert rest == [StreamData(1, b"out"), StreamData(2, b"err"), StreamEnd({"exit": 0})]
 
 
 @in_loop
@@ -73,9 +73,9 @@ async def test_large_frame_is_received_whole_between_small_ones() -> None:
                     event(number, {}), frame(wire.DATA, number, content, 1), end(number, {"ok": 1})
                 )
             )
-            assert isinstance(await stream.next(), Event)
+            assert isinstance(await stream.next(), StreamEvent)
             item = await stream.next()
-            assert isinstance(item, Data)
+            assert isinstance(item, StreamData)
             assert bytes(item.content) == content
             assert await stream.end() == {"ok": 1}
             await sending
@@ -188,7 +188,7 @@ async def test_what_arrived_before_death_can_still_be_read() -> None:
         number, _ = await wired.peer.opened()
         await wired.peer.send(frame(wire.DATA, number, b"last words", 1))
         wired.peer.close()
-        assert await stream.next() == Data(1, b"last words")
+        assert await stream.next() == StreamData(1, b"last words")
         with pytest.raises(SandboxDied):
             await stream.next()
 
@@ -261,7 +261,7 @@ async def test_credit_goes_back_as_data_is_taken_and_not_before() -> None:
             taken = given_back = 0
             while taken < WINDOW:
                 item = await stream.next()
-                assert isinstance(item, Data)
+                assert isinstance(item, StreamData)
                 taken += len(item.content)
             while given_back < WINDOW:
                 kind, _, _, payload = await wired.peer.next()

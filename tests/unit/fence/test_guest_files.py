@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from paddock.fence.channel import Data, End, Event, Stream
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd, StreamEvent
 from paddock.fence.guest import wire
 from unit.fence.guest_process import Guest
 from unit.fence.scripted_peer import in_loop
@@ -25,16 +25,16 @@ async def read(guest: Guest, path: Path) -> tuple[bytes, dict[str, Any]]:
     with guest.channel.open("read", path=str(path)) as stream:
         while True:
             item = await stream.next()
-            if isinstance(item, Data):
+            if isinstance(item, StreamData):
                 content += item.content
-            elif isinstance(item, End):
+            elif isinstance(item, StreamEnd):
                 return content, item.value
 
 
 async def write(guest: Guest, path: Path, content: bytes, **more: Any) -> dict[str, Any]:
     with guest.channel.open("write", path=str(path), **more) as stream:
         first = await stream.next()
-        if isinstance(first, End):
+        if isinstance(first, StreamEnd):
             return first.value
         await stream.send(content)
         stream.send_eof()
@@ -46,9 +46,9 @@ async def listed(guest: Guest, path: Path, depth: int = 1) -> list[dict[str, Any
     with guest.channel.open("list", path=str(path), depth=depth) as stream:
         while True:
             item = await stream.next()
-            if isinstance(item, Event):
+            if isinstance(item, StreamEvent):
                 found += item.value["entries"]
-            elif isinstance(item, End):
+            elif isinstance(item, StreamEnd):
                 assert item.value == {}
                 return found
 
@@ -78,10 +78,13 @@ async def test_reader_waits_for_credit_and_not_the_guest(tmp_path: Path) -> None
     (tmp_path / "big").write_bytes(bytes(3 * wire.WINDOW))
     async with Guest() as guest:
         with guest.channel.open("read", path=str(tmp_path / "big")) as stream:
-            assert isinstance(await stream.next(), Event)
+            assert isinstance(await stream.next(), StreamEvent)
             await asyncio.sleep(0.05)
             assert await guest.ask("ping") == {}  # it serves others meanwhile
-            assert sum(len(i.content) for i in stream._items if isinstance(i, Data)) <= wire.WINDOW
+            assert (
+                sum(len(i.content) for i in stream._items if isinstance(i, StreamData))
+                <= wire.WINDOW
+            )
 
 
 @in_loop
@@ -224,7 +227,7 @@ async def test_tree_is_removed_and_what_its_links_point_to_is_not(tmp_path: Path
 # ---- watches -------------------------------------------------------------------------------------
 
 
-async def changes(stream: Stream, count: int) -> list[list[str]]:
+async def changes(stream: GuestStream, count: int) -> list[list[str]]:
     found: list[list[str]] = []
     while len(found) < count:
         found += (await asyncio.wait_for(stream.event(), timeout=5))["changes"]

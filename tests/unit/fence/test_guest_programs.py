@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.fence.channel import Data
+from paddock.fence.channel import StreamData
 from paddock.fence.guest import wire
 from unit.fence.guest_process import Guest, finish, has_ended, started, until_output
 from unit.fence.scripted_peer import frame, in_loop, until
@@ -26,9 +26,9 @@ async def test_program_gives_its_output_apart_and_its_status() -> None:
 @in_loop
 async def test_program_has_the_environment_and_the_directory_it_was_given(tmp_path: Path) -> None:
     async with Guest() as guest:
-        script = "echo $BASE $OWN; pwd"
+        script = "echo $TMPDIR $OWN; pwd"
         ran = await guest.run(["@shell", "-c", script], cwd=str(tmp_path), env={"OWN": "2"})
-        assert ran.output[1].decode() == f"1 2\n{tmp_path}\n"
+        assert ran.output[1].decode() == f"/tmp 2\n{tmp_path}\n"
 
 
 @in_loop
@@ -59,7 +59,7 @@ async def test_program_stops_printing_when_nobody_takes_it_and_ends_when_they_do
         with guest.channel.open("exec", argv=argv, cwd="/") as stream:
             await started(stream)
             await asyncio.sleep(0.3)
-            queued = sum(len(i.content) for i in stream._items if isinstance(i, Data))
+            queued = sum(len(i.content) for i in stream._items if isinstance(i, StreamData))
             assert queued <= wire.WINDOW
             ran = await finish(stream)
             assert len(ran.output[1]) == 4 * wire.WINDOW

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paddock.fence.guest import wire
-from paddock.fence.guest.wire import Decoder, WireError, pack, unpack, unpack_map
+from paddock.fence.guest.wire import FrameDecoder, WireError, pack, unpack, unpack_map
 
 # Names and arguments are bytes on Linux; they arrive as text with escaped surrogates.
 texts = st.binary(max_size=300).map(lambda raw: raw.decode("utf-8", "surrogateescape"))
@@ -187,21 +187,21 @@ def test_largest_message_of_empty_items_does_not_take_far_more_memory_than_its_b
 def test_frames_are_the_same_however_the_bytes_were_split(
     sent: list[Frame], places: list[int]
 ) -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     got = [frame for piece in cut(encoded(sent), places) for frame in decoder.feed(piece)]
     assert got == sent
 
 
 @given(frames)
 def test_frames_are_the_same_when_they_come_byte_by_byte(sent: list[Frame]) -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     got = [frame for byte in encoded(sent) for frame in decoder.feed(bytes((byte,)))]
     assert got == sent
 
 
 @given(st.binary(max_size=400), st.lists(st.integers(min_value=0, max_value=400), max_size=5))
 def test_any_bytes_are_frames_or_a_wire_error(data: bytes, places: list[int]) -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     try:
         for piece in cut(data, places):
             for kind, _, _, payload in decoder.feed(piece):
@@ -215,13 +215,13 @@ def test_any_bytes_are_frames_or_a_wire_error(data: bytes, places: list[int]) ->
 @pytest.mark.parametrize("kind", [0, wire.CLOSE + 1, 255])
 def test_unknown_kind_of_frame_is_refused_on_its_header_alone(kind: int) -> None:
     with pytest.raises(WireError, match=f"kind {kind}"):
-        Decoder().feed(wire.HEADER.pack(0, kind, 0, 1))
+        FrameDecoder().feed(wire.HEADER.pack(0, kind, 0, 1))
 
 
 @pytest.mark.parametrize("size", [wire.MAX_PAYLOAD + 1, (1 << 32) - 1])
 def test_oversized_frame_is_refused_on_its_header_alone(size: int) -> None:
     with pytest.raises(WireError, match=str(size)):
-        Decoder().feed(wire.HEADER.pack(size, wire.DATA, 0, 1))
+        FrameDecoder().feed(wire.HEADER.pack(size, wire.DATA, 0, 1))
 
 
 def test_oversized_frame_cannot_be_sent_either() -> None:
@@ -232,18 +232,20 @@ def test_oversized_frame_cannot_be_sent_either() -> None:
 
 def test_largest_frame_passes() -> None:
     payload = bytes(wire.MAX_PAYLOAD)
-    assert Decoder().feed(encoded([(wire.DATA, 0, 1, payload)])) == [(wire.DATA, 0, 1, payload)]
+    assert FrameDecoder().feed(encoded([(wire.DATA, 0, 1, payload)])) == [
+        (wire.DATA, 0, 1, payload)
+    ]
 
 
 def test_frames_before_a_bad_one_are_not_handed_out() -> None:
     good = encoded([(wire.EOF, 0, 1, b"")])
     with pytest.raises(WireError):
-        Decoder().feed(good + wire.HEADER.pack(0, 99, 0, 1))
+        FrameDecoder().feed(good + wire.HEADER.pack(0, 99, 0, 1))
 
 
 def test_decoder_does_not_keep_the_buffer_that_it_was_fed_from() -> None:
     buffer = bytearray(encoded([(wire.DATA, 1, 1, b"abc")]))
-    decoder = Decoder()
+    decoder = FrameDecoder()
     got = decoder.feed(memoryview(buffer))
     buffer[:] = bytes(len(buffer))
     assert got == [(wire.DATA, 1, 1, b"abc")]
@@ -260,7 +262,7 @@ def test_decoder_does_not_keep_the_buffer_that_it_was_fed_from() -> None:
 def test_frame_under_way_can_be_filled_in_place(payload: bytes, given_: int, least: int) -> None:
     raw = encoded([(wire.DATA, 2, 7, payload)])
     first = raw[: wire.HEADER_BYTES + min(given_, len(payload) - 1)]
-    decoder = Decoder()
+    decoder = FrameDecoder()
     assert decoder.feed(first) == []
     taken = decoder.take_partial(least)
     if len(payload) < least:
@@ -276,13 +278,13 @@ def test_frame_under_way_can_be_filled_in_place(payload: bytes, given_: int, lea
 
 
 def test_header_that_is_not_whole_yet_cannot_be_taken() -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     for byte in wire.HEADER.pack(1000, wire.DATA, 0, 1)[:-1]:
         decoder.feed(bytes((byte,)))
         assert decoder.take_partial(1) is None
 
 
 def test_nothing_can_be_taken_between_two_frames() -> None:
-    decoder = Decoder()
+    decoder = FrameDecoder()
     decoder.feed(encoded([(wire.DATA, 0, 1, b"x" * 100)]))
     assert decoder.take_partial(1) is None

@@ -12,7 +12,7 @@ import pytest
 from paddock.gate.approvals import Approvals
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from unit.gate.gates import REFUNDS, make_gate
 
 Opener = Callable[..., Gate]

@@ -15,9 +15,9 @@ from paddock.gate.approvals import PENDING, Approval, Approvals
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.events import Opened

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from paddock.gate.approvals import Approval, Approvals
 from paddock.journal.errors import JournalBroken
 from paddock.journal.log import RunLog
-from paddock.journal.writer import Entry
+from paddock.journal.writer import JournalEntry
 from paddock.model.action import Action, Outcome
 from paddock.model.events import Asked, Settled
 from unit.gate.conftest import Opener
@@ -101,7 +101,7 @@ def test_question_that_could_not_be_recorded_does_not_stay_open(
     gate, tool = opener(), Tool()
     extend = gate._journal.extend
 
-    def fail(entries: Sequence[Entry]) -> int:
+    def fail(entries: Sequence[JournalEntry]) -> int:
         if any(isinstance(entry.event, Asked) for entry in entries):
             raise JournalBroken("full")
         return extend(entries)

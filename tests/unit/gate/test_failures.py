@@ -16,7 +16,7 @@ from paddock.gate.approvals import Approval, Approvals
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.action import Action, Outcome, Receipt
 from paddock.model.errors import HostCannot
@@ -327,7 +327,7 @@ FORKED = """
 import os, sys; from pathlib import Path
 from paddock.gate.approvals import Approvals
 from paddock.gate.store import GateStore
-from unit.gate.test_approvals import question
+from unit.gate.approvals.test_questions import question
 approvals = Approvals(GateStore(Path(sys.argv[1])))
 approvals.ask(question())
 if os.fork() == 0:

@@ -20,7 +20,7 @@ from paddock.gate.faults import (
     break_text,
     cut_at,
     error_of,
-    lasting,
+    fault_phases,
     spoiled_value,
     wait_of,
 )
@@ -36,7 +36,7 @@ def http(path: str = "/v1", method: str = "GET", host: str = "a.example", **more
 
 
 def fault(name: str = "x", strikes: Strikes | None = None, **more: Any) -> FaultTerms:
-    said = {"kinds": (Kind.HTTP,), "words": {"status": 503}, "match": Match(), **more}
+    said = {"kinds": (Kind.HTTP,), "options": {"status": 503}, "match": Match(), **more}
     return FaultTerms(name, strikes=strikes or Strikes(), **said)
 
 
@@ -46,7 +46,7 @@ def struck(plan: FaultPlan, actions: list[Action]) -> list[str | None]:
 
 
 def test_what_strikes_brings_its_words_and_its_name() -> None:
-    plan = FaultPlan([fault("slow", words={"delay": 2.0})])
+    plan = FaultPlan([fault("slow", options={"delay": 2.0})])
     assert plan.strike(http(), 1) == {"id": "slow", "delay": 2.0}
 
 
@@ -178,7 +178,7 @@ def test_odd_values_are_things_as_well() -> None:
 
 
 def test_what_is_real_is_never_done_twice() -> None:
-    plan = FaultPlan([fault("twice", words={"duplicate": True}), fault("other")])
+    plan = FaultPlan([fault("twice", options={"duplicate": True}), fault("other")])
     write = http(method="POST")
     assert plan.strike(write, 1, is_real=True) == {"id": "other", "status": 503}
     assert plan.strike(http(), 2, is_real=True) == {"id": "twice", "duplicate": True}
@@ -205,7 +205,7 @@ def test_what_is_real_is_never_done_twice() -> None:
 def test_words_act_before_the_effect_on_it_or_on_its_answer(
     words: dict[str, Any], before: set[str], effect: set[str], answer: set[str], is_instead: bool
 ) -> None:
-    split = lasting({"id": "x", **words})
+    split = fault_phases({"id": "x", **words})
     assert [set(part) for part in split] == [before, effect, answer]
     assert split.is_instead is is_instead
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from paddock.gate.approvals import Approval
-from paddock.gate.executors import Done, Fault, Refused
+from paddock.gate.executors import ActionRefused, Done, Fault, Live
 from paddock.gate.gate import Gate
-from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Stage, Verdict
+from paddock.model.action import Action, Effect, Kind, Outcome, Stage, Verdict
 from unit.gate.conftest import Opener
 from unit.gate.gates import Tool, answered, records
 
@@ -44,11 +44,9 @@ ALLOWED = {
 }
 
 
-class World:
-    """Answers everything in place of the real thing."""
-
-    async def answer(self, action: Action, decision: Decision) -> Done:
-        return Done(value="stand-in", outcome=Outcome.SIMULATED)
+async def stand_in(action: Action) -> Done:
+    """Answer everything in place of the real thing."""
+    return Done(value="stand-in", outcome=Outcome.SIMULATED)
 
 
 def expected(verdict: Verdict, stage: Stage, name: str) -> str:
@@ -76,12 +74,12 @@ def call(name: str) -> Action:
     return Action(Kind.TOOL, name, {"n": 1}, effect, is_reversible)
 
 
-def came(gate: Gate, action: Action, tool: Tool) -> str:
+def came(gate: Gate, action: Action, tool: Tool, simulate: Live | None = None) -> str:
     """What came of the call: `asked` when it was, and then was not done after a no."""
     was_asked: list[Approval] = []
 
     async def cross() -> str:
-        task = asyncio.ensure_future(gate.cross(action, tool))
+        task = asyncio.ensure_future(gate.cross(action, tool, simulate=simulate))
         while not task.done():
             for one in gate.approvals.all():
                 was_asked.append(gate.approvals.deny(one.approval_id, "bob", "not today"))
@@ -100,8 +98,8 @@ def test_what_comes_of_a_call_by_verdict_stage_and_effect(
     opener: Opener, tmp_path: Path, verdict: Verdict, stage: Stage, name: str
 ) -> None:
     tool = Tool()
-    gate = opener(file_for(verdict, stage), world=World())
-    assert came(gate, call(name), tool) == expected(verdict, stage, name)
+    gate = opener(file_for(verdict, stage))
+    assert came(gate, call(name), tool, stand_in) == expected(verdict, stage, name)
     assert bool(tool.calls) == (expected(verdict, stage, name) == DONE)
     types = [kind for kind, _ in records(tmp_path)]
     assert types[:2] == ["proposed", "decided"]
@@ -145,7 +143,7 @@ def test_undeclared_tool_is_refused(opener: Opener) -> None:
     gate = opener()
     receipt = asyncio.run(gate.cross(Action(Kind.TOOL, "rm_all", {}), tool))
     assert receipt.outcome is Outcome.REFUSED
-    assert isinstance(receipt.exception, Refused)
+    assert isinstance(receipt.exception, ActionRefused)
     assert tool.calls == []
 
 

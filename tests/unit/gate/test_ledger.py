@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from paddock.gate.approvals import Approval
-from paddock.gate.ledger import Accounts, Deed, Ledger
+from paddock.gate.ledger import Accounts, Ledger, PastAction
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.model.action import Action, Kind, Outcome
 from paddock.policy.decide import Charge, Policy
 from paddock.policy.file import load
@@ -36,8 +36,9 @@ SPENDER = """
 import asyncio, sys, time
 from pathlib import Path
 from paddock.gate.executors import Done
-from paddock.journal.keys import SigningKey
-from paddock.model.action import Action, Kind
+from paddock.journal.integrity.keys import SigningKey
+from paddock.model.action import Action
+from paddock.model.action import Kind
 from unit.gate.gates import make_gate
 
 home, name, text, how = Path(sys.argv[1]), sys.argv[3], sys.argv[4], sys.argv[5]
@@ -241,7 +242,7 @@ class Fork:
         return self
 
     def come_under(self, terms: Policy) -> Fork:
-        done = (Deed(action, Outcome.DONE, self._terms) for action in self._actions)
+        done = (PastAction(action, Outcome.DONE, self._terms) for action in self._actions)
         self.accounts.count_anew(terms, done)
         return self
 
@@ -320,8 +321,8 @@ def test_what_was_spent_in_a_world_counts_anew_in_that_world_only(
     post = Action(Kind.HTTP, "POST api.stripe.com/", words)
     accounts = Accounts(store, "spender", "fork")
     accounts.count_again(terms, post, outcome)
-    accounts.count_anew(terms, [Deed(post, outcome, terms)] * 2)
+    accounts.count_anew(terms, [PastAction(post, outcome, terms)] * 2)
     assert accounts.reserve(terms, post).spent == {"budget": 2}
     real = load(WORLD.replace("PER", per).replace("world: {api.stripe.com: payments}", ""))
-    accounts.count_anew(real, [Deed(post, outcome, terms)] * 2)
+    accounts.count_anew(real, [PastAction(post, outcome, terms)] * 2)
     assert accounts.reserve(real, post).spent == {"budget": 0}

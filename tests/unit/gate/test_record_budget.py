@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from paddock.gate.gate import Gate
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.model.action import Outcome, Receipt
 from unit.gate.gates import REFUNDS, Tool, make_gate, refund
 
@@ -20,7 +20,7 @@ def crossed(gate: Gate, amount: int) -> tuple[Receipt, Tool]:
 
 def small_gate(directory: Path, key: SigningKey, text: str) -> Gate:
     gate = make_gate(directory, key, text)
-    gate.writing.journal.budget.limit = 90_000
+    gate.records.journal.budget.limit = 90_000
     return gate
 
 
@@ -39,7 +39,7 @@ def test_a_question_that_does_not_fit_is_not_asked_and_means_no(
     tmp_path: Path, key: SigningKey
 ) -> None:
     gate = small_gate(tmp_path, key, REFUNDS)
-    gate.writing.journal.budget.take(85_000)
+    gate.records.journal.budget.take(85_000)
     receipt, tool = crossed(gate, 6000)
     assert receipt.outcome is Outcome.REFUSED
     assert receipt.error == (

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from paddock.gate import refusals
-from paddock.gate.executors import Refused
+from paddock.gate.executors import ActionRefused
 from paddock.gate.gate import Gate
-from paddock.gate.recorded import recorded_actions
+from paddock.gate.recorded_actions import recorded_actions
 from paddock.gate.refusals import MAX_SINGLE
-from paddock.journal.index import Index
-from paddock.journal.keys import SigningKey
+from paddock.journal.index.index import RunIndex
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
 from paddock.model.events import RefusedAgain
 from paddock.model.steps import Step
@@ -50,7 +50,7 @@ def test_more_than_a_hundred_identical_refusals_become_one_record(
     receipts = cross_all(gate, *[refund(ASKED_TOO_MUCH)] * (MAX_SINGLE + MORE))
     assert {one.outcome for one in receipts} == {Outcome.REFUSED}
     assert {one.error for one in receipts} == {"Nobody gets that much."}
-    assert all(isinstance(one.exception, Refused) for one in receipts)
+    assert all(isinstance(one.exception, ActionRefused) for one in receipts)
     assert {one.step for one in receipts[MAX_SINGLE:]} == {MAX_SINGLE}
     (later,) = cross_all(gate, refund(1))
     assert later.step == MAX_SINGLE + 1, "what was only counted has taken no number"
@@ -123,7 +123,7 @@ def test_counts_are_everywhere_where_refusals_are(tmp_path: Path, key: SigningKe
     report = report_of(tmp_path / "run-1")
     assert (report.verdicts, report.outcomes) == ({"block": total}, {"refused": total})
     assert report.repeats[MAX_SINGLE].count == MORE
-    with Index(tmp_path / "index.sqlite") as index:
+    with RunIndex(tmp_path / "index.sqlite") as index:
         index.update(tmp_path / "run-1")
         run = index.run("run-1")
     assert (run.verdicts, run.outcomes, run.steps) == (

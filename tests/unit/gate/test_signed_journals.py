@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.gate.run_keys import CARRIED, run_key
 from paddock.gate.signed_journals import check_step_signed, check_trusted
 from paddock.journal.canonical import canonical_text
 from paddock.journal.codec import decode
-from paddock.journal.findings import Finding, Status
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.findings import Status, VerifyFinding
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
 from paddock.journal.records import Chain
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
 from paddock.model.events import Marked, Opened
@@ -92,7 +92,7 @@ def test_a_journal_without_any_signature_is_broken(home: Home) -> None:
     directory = ended(home, "r")
     put(directory, rechained(lines_of(directory), to_other))
     report = verify(directory, signing_key(home).public)
-    assert [one.finding for one in report.problems] == [Finding.UNSIGNED]
+    assert [one.finding for one in report.problems] == [VerifyFinding.UNSIGNED]
     with pytest.raises(IntegrityError, match="no record is signed"):
         check_trusted(directory, home)
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from paddock.gate.approvals import Approval, Approvals
+from paddock.gate.approvals.question_text import question_lines
 from paddock.gate.executors import Done
-from paddock.gate.showing import question_lines
 from paddock.model.action import Action, Effect, Kind, Outcome, Receipt
 from unit.gate.conftest import Opener
 

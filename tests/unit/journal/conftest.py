@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from paddock.journal.keys import SigningKey
-from paddock.journal.writer import Entry, Journal, Rhythm
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.writer import Journal, JournalEntry, Rhythm
 from paddock.model.action import Effect, Kind, Outcome, Verdict
 from paddock.model.events import Decided, Marked, Opened, ProgramStarted, Proposed, Settled
 
@@ -51,7 +51,9 @@ def closed_run(opener: Opener) -> Path:
 
 def write_steps(journal: Journal, count: int, first: int = 0) -> None:
     for step in range(first, first + count):
-        journal.extend([Entry(proposed(step), step), Entry(decided(decided_by="reads"), step)])
+        journal.extend(
+            [JournalEntry(proposed(step), step), JournalEntry(decided(decided_by="reads"), step)]
+        )
         journal.append(ProgramStarted("/bin/cat"), step)
         journal.append(settled({"number": step}), step)
 

@@ -10,9 +10,9 @@ import pytest
 from paddock.journal.blobs import LARGE_BYTES
 from paddock.journal.budget import RecordBudget
 from paddock.journal.errors import JournalFull
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
 from paddock.model.action import Kind
 from paddock.model.errors import HostCannot, OutOfSpace

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from paddock.doors.network.model_wire.reader import AnswerReader
-from paddock.doors.network.model_wire.wire import Api, Wire
 from paddock.journal.calls import answer_lines, call_words, detail_lines, request_money
+from paddock.llm.formats import Api, Wire
+from paddock.llm.reader import AnswerReader
 from paddock.model.action import Kind
 from paddock.model.events import AnyEvent, Record
 from paddock.model.steps import Step

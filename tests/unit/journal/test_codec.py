@@ -20,13 +20,13 @@ from cases import for_each
 from paddock.journal.blobs import LARGE_BYTES, Blobs, set_aside
 from paddock.journal.canonical import MAX_DEPTH, MAX_INTEGER, canonical_text
 from paddock.journal.codec import body_of, decode, encode, tags_of, value_in
-from paddock.journal.keys import PublicKey
+from paddock.journal.integrity.keys import PublicKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
 from paddock.journal.plain_values import MAX_VALUE_DEPTH
 from paddock.journal.records import Chain
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.segments import segment_name
-from paddock.journal.verify import verify
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome, RuleHit, Verdict
 from paddock.model.errors import IntegrityError, NotFound
 from paddock.model.events import (

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from paddock.journal import conversations as module
 from paddock.journal.conversations import Conversations, conversation_of, request_of
 from paddock.journal.errors import JournalBroken
-from paddock.journal.findings import Finding
-from paddock.journal.keyed import Keyed
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.findings import VerifyFinding
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
-from paddock.journal.nodes import FILE_NAME, WrittenNodes
-from paddock.journal.verify import verify
+from paddock.journal.nodes import FILE_NAME, NodeReader
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.journal.writer import Journal
 from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, NotFound
@@ -126,7 +126,7 @@ def test_messages_that_are_no_list_stay_in_the_request(opener: Opener) -> None:
 
 def test_secrets_reach_no_file_and_are_compared_by_their_hash(opener: Opener) -> None:
     journal = opener(masker=Masker({"KEY": SECRET, "OTHER": "another-secret"}))
-    keyed = Keyed(b"k" * 32)
+    keyed = ValueHmac(b"k" * 32)
 
     def last(text: str) -> str:
         body = {"messages": [{"role": "user", "content": f"my key is {text}"}], "system": text}
@@ -138,7 +138,7 @@ def test_secrets_reach_no_file_and_are_compared_by_their_hash(opener: Opener) ->
     assert long != last(SECRET)
     for path in journal.directory.rglob("*"):
         assert not path.is_file() or SECRET.encode() not in path.read_bytes()
-    node, _ = WrittenNodes(journal.directory).read(last(SECRET), 1 << 20)
+    node, _ = NodeReader(journal.directory).read(last(SECRET), 1 << 20)
     assert node["message"]["content"] == "my key is {{secret:KEY}}"
     assert node["keyed"] == {"/message/content": keyed.of(f"my key is {SECRET}")}
 
@@ -146,7 +146,7 @@ def test_secrets_reach_no_file_and_are_compared_by_their_hash(opener: Opener) ->
 def test_two_secrets_under_one_mask_are_two_messages_when_they_are_keyed(opener: Opener) -> None:
     journal = opener(masker=Masker({"KEY": SECRET}))
     spelled = ["%73" + SECRET[1:], SECRET]  # the same secret in two spellings
-    keyed = Keyed(b"k" * 32)
+    keyed = ValueHmac(b"k" * 32)
     ends = {journal.conversations.add([text], keyed)["last"] for text in spelled}
     assert len(ends) == 2
 
@@ -238,7 +238,7 @@ def test_message_that_was_changed_or_taken_out_is_found(
     path = directory / FILE_NAME
     path.write_bytes(b"\n".join(attack(path.read_bytes().splitlines())) + b"\n")
     report = verify(directory, key.public)
-    assert [one.finding for one in report.problems] == [Finding.BLOB_MISSING]
+    assert [one.finding for one in report.problems] == [VerifyFinding.BLOB_MISSING]
     assert report.problems[0].n is not None
     with pytest.raises(NotFound):
         conversation_of(RunLog(directory), arguments)
@@ -251,7 +251,7 @@ def test_long_part_of_a_message_that_was_changed_is_found(
     (blob,) = (path for path in (directory / "blobs").rglob("*") if path.is_file())
     blob.write_bytes(b"z" * 40_000)
     report = verify(directory, key.public)
-    assert [one.finding for one in report.problems] == [Finding.BLOB_CHANGED]
+    assert [one.finding for one in report.problems] == [VerifyFinding.BLOB_CHANGED]
     with pytest.raises(IntegrityError):
         conversation_of(RunLog(directory), arguments)
 
@@ -317,7 +317,7 @@ def test_record_that_names_a_shorter_chain_than_it_says_does_not_verify(
     journal.append(proposed(1, kind=Kind.MODEL, arguments=arguments), 1)
     journal.close()
     report = verify(journal.directory, key.public)
-    assert [one.finding for one in report.problems] == [Finding.BLOB_CHANGED]
+    assert [one.finding for one in report.problems] == [VerifyFinding.BLOB_CHANGED]
 
 
 def test_requests_of_agents_that_only_look_like_ours_are_not_followed(

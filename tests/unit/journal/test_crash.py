@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal
 from repetition import times
 
@@ -22,9 +22,12 @@ from repetition import times
 WRITER = """
 import os, sys
 from pathlib import Path
-from paddock.journal.keys import SigningKey
-from paddock.journal.writer import Entry, Journal, Rhythm
-from paddock.model.events import Marked, Opened
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.writer import Journal
+from paddock.journal.writer import Rhythm
+from paddock.model.events import Marked
+from paddock.model.events import Opened
+from paddock.journal.writer import JournalEntry
 key = SigningKey.open(Path(sys.argv[1]))
 rhythm = Rhythm(head_records=20, segment_bytes=20_000)
 for line in sys.stdin:
@@ -40,7 +43,7 @@ for line in sys.stdin:
     i = 0
     while True:
         i += 1
-        one = Entry(Marked("x" * (i * 37 % 3000), {"i": i}))
+        one = JournalEntry(Marked("x" * (i * 37 % 3000), {"i": i}))
         many = [one] * (1 + i % 3)
         os.write(1, b"%d\\n" % journal.extend(many))
         if i % 50 == 0:

@@ -10,14 +10,14 @@ import pytest
 
 from paddock.journal.codec import decode, encode
 from paddock.journal.conversations import conversation_of
-from paddock.journal.export import Format, export
-from paddock.journal.findings import Status
-from paddock.journal.heads import parse_head
-from paddock.journal.index import Index
-from paddock.journal.keys import PublicKey
+from paddock.journal.export.formats import Format, export
+from paddock.journal.index.index import RunIndex
+from paddock.journal.integrity.findings import Status
+from paddock.journal.integrity.heads import parse_head
+from paddock.journal.integrity.keys import PublicKey
+from paddock.journal.integrity.proof import check_proof, is_complete, prove
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.prove import check_proof, is_complete, prove
-from paddock.journal.verify import verify
 from paddock.model.events import Head, Recovered, Unknown
 
 FORMATS = sorted((Path(__file__).resolve().parents[2] / "journals").glob("v*"))
@@ -115,7 +115,7 @@ def test_first_format_can_be_proved_exported_and_indexed(tmp_path: Path) -> None
     assert check_proof(prove(V1 / "run", 2), _key(V1))[0].step == 2
     for form in Format:
         assert "".join(export(V1 / "run", form))
-    with Index(tmp_path / "index.db") as index:
+    with RunIndex(tmp_path / "index.db") as index:
         assert index.update_all(V1) == []
         run = index.run("first-format")
     assert (run.steps, run.state) == (8, "closed")

@@ -12,14 +12,14 @@ from paddock.journal import blobs as blobs_module
 from paddock.journal.blobs import Blobs
 from paddock.journal.budget import RecordBudget
 from paddock.journal.codec import decode
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
-from paddock.journal.nodes import WrittenNodes
-from paddock.journal.records import MAX_LINE_BYTES, Chain
+from paddock.journal.nodes import NodeReader
+from paddock.journal.records import Chain
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.segments import segment_name
 from paddock.journal.traffic import Traffic
-from paddock.journal.verify import verify
 from paddock.model.action import Effect, Kind, Outcome
 from paddock.model.errors import IntegrityError
 from paddock.model.events import (
@@ -32,6 +32,7 @@ from paddock.model.events import (
     Unknown,
 )
 from paddock.model.steps import Step, whole_number
+from paddock.objects.line_file import MAX_LINE_BYTES
 from unit.journal.conftest import Opener, proposed, settled
 
 SECRET = "simple-secret-value"
@@ -87,7 +88,7 @@ def test_keys_of_a_message_do_not_make_all_messages_unreadable(opener: Opener) -
     journal = opener()
     message = {"k" * (3 << 20): LARGE}
     names = [journal.keep({"message": message}), journal.keep({"message": "hello"})]
-    nodes = WrittenNodes(journal.directory)
+    nodes = NodeReader(journal.directory)
     read = [nodes.read(name, 8 << 20)[0]["message"] for name in names]
     assert read == [message, "hello"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from paddock.journal.keys import SigningKey
-from paddock.journal.log import START, Covered, RunLog
-from paddock.journal.verify import verify
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
+from paddock.journal.log import START, Covered, RunLog, Spot
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.action import Verdict
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
@@ -38,10 +38,12 @@ def test_records_come_back_in_order_over_all_segments(closed_run: Path) -> None:
 
 def test_only_events_of_the_wanted_types_come_back_each_with_its_place(closed_run: Path) -> None:
     log = RunLog(closed_run)
-    located = list(log.located(Proposed, Settled))
-    assert [type(record.event) for _, record in located] == [Proposed, Settled] * 6
-    assert all(log.record_at(spot) == record for spot, record in located)
-    assert list(log.events(Proposed, since=located[-2].spot)) == [located[-2].record]
+    records = list(log.events(Proposed, Settled))
+    assert [type(record.event) for record in records] == [Proposed, Settled] * 6
+    spots = [spot for spot, _, _ in log.scan(START)]
+    assert [log.record_at(spot) for spot in spots] == list(log.events())
+    last = records[-2]
+    assert list(log.events(Proposed, since=spots[last.n])) == [last]
     assert list(log.events(Asked)) == []
 
 
@@ -177,7 +179,10 @@ def test_page_has_the_wanted_steps_with_what_is_near_their_beginning(opener: Ope
     write_steps(journal, 200, first=1)
     journal.append(settled(), 0)
     log = RunLog(journal.directory)
-    spots = {record.step or 0: spot for spot, record in log.located(Proposed)}
+    spots: dict[int, Spot] = {}
+    for spot, _, (_, step, tag) in log.scan(START):
+        if step is not None and tag == b"proposed":
+            spots[step] = spot
     page = log.page({number: spots[number] for number in (0, 3, 100)})
     assert [step.number for step in page] == [0, 3, 100]
     assert page[0].settled is None  # it comes too late

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paddock.journal.findings import Status
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.findings import Status
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.errors import Conflict, IntegrityError, InvalidInput
 from paddock.model.events import Marked, Opened, Recovered

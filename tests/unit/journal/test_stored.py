@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.journal import mask
 from paddock.journal.blobs import LARGE_BYTES, PREVIEW_BYTES
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
-from paddock.journal.verify import verify
+from paddock.journal.secrets import mask
+from paddock.journal.secrets.mask import Masker
 from paddock.journal.writer import Journal
 from paddock.model.events import Marked
 from unit.journal.conftest import Opener, settled

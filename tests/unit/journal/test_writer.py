@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from paddock.journal.codec import FORMAT
 from paddock.journal.errors import JournalBroken
-from paddock.journal.heads import is_signed_by
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.heads import is_signed_by
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.mask import Masker
-from paddock.journal.places import is_held
-from paddock.journal.verify import verify
-from paddock.journal.writer import Entry, Journal, Rhythm
+from paddock.journal.run_directory import is_held
+from paddock.journal.secrets.mask import Masker
+from paddock.journal.writer import Journal, JournalEntry, Rhythm
 from paddock.model.errors import Conflict, InvalidInput, PaddockError
 from paddock.model.events import (
     Closed,
@@ -184,7 +184,7 @@ def test_events_that_are_the_journals_own_cannot_be_appended(opener: Opener, eve
     with pytest.raises(InvalidInput):
         journal.append(event)
     with pytest.raises(InvalidInput):
-        journal.extend([Entry(Marked("fine")), Entry(event)])
+        journal.extend([JournalEntry(Marked("fine")), JournalEntry(event)])
     assert not journal.is_broken
     assert journal.position == before
 
@@ -220,7 +220,7 @@ def test_records_of_one_extend_are_refused_together(opener: Opener) -> None:
     journal = opener()
     before = journal.position
     with pytest.raises(InvalidInput):
-        journal.extend([Entry(Marked("fine")), Entry(Marked("of no step"), -1)])
+        journal.extend([JournalEntry(Marked("fine")), JournalEntry(Marked("of no step"), -1)])
     assert journal.position == before
 
 

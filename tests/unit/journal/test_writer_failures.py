@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.journal.writer import Journal, Rhythm
 from paddock.model.events import Marked
 from unit.journal.conftest import OPENED, Opener
@@ -24,9 +24,10 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Journal
-from paddock.model.events import Marked, Opened
+from paddock.model.events import Marked
+from paddock.model.events import Opened
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 key = SigningKey.open(Path(sys.argv[2]))
 journal = Journal.create(Path(sys.argv[1]), opened=Opened("r", "a"), key=key)

@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from paddock.model.action import Action, Decision, Effect, Kind, Stage, Verdict
 from paddock.model.events import Decided, Proposed, Record
 from paddock.model.steps import Step
-from paddock.policy.compare import RecordedAction
+from paddock.policy.analysis.candidate import RecordedAction
 from paddock.policy.decide import Policy
 from paddock.policy.file import load
-from paddock.policy.rules import Limit, Match, Rule, Terms, Tool
+from paddock.policy.rules import Limit, Match, Rule
+from paddock.policy.terms import Terms
+from paddock.policy.tools import Tool
 
 SUPPORT_BOT = """\
 version: 1

@@ -361,7 +361,8 @@ def test_the_reason_is_that_of_the_rule_that_decided() -> None:
 
 def test_deciding_loads_neither_pydantic_nor_yaml() -> None:
     code = (
-        "import sys, paddock.policy.decide, paddock.policy.explain, paddock.policy.compare;"
+        "import sys, paddock.policy.decide, paddock.policy.analysis.explanation;"
+        "import paddock.policy.analysis.candidate;"
         "from paddock.policy.file import default_policy;"
         "from paddock.model.action import Action, Kind;"
         "default_policy().decide(Action(Kind.TOOL, 't', {}));"

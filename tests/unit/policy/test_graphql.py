@@ -17,8 +17,7 @@ from paddock.policy.graphql import (
     may_speak_graphql,
     speaks_graphql,
 )
-from paddock.policy.network import plain_network
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of, plain_network
 
 QUERY = "query A { user(id: 1) { name } }"
 MUTATION = "mutation B { deleteUser(id: 1) { id } }"

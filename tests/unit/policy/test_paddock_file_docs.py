@@ -7,18 +7,19 @@ from pathlib import Path
 
 from cases import for_each
 from paddock.model.action import Kind, Stage, Verdict
+from paddock.policy.analysis.lint import check
+from paddock.policy.analysis.review import CODES, Level
 from paddock.policy.fields import FIELDS, OPERATIONS
 from paddock.policy.file import load
-from paddock.policy.lint import check
-from paddock.policy.review import CODES, Level
-from paddock.policy.schema import SHAPES
+from paddock.policy.section import all_sections
 from paddock.policy.subject import HTTP_NAMES, NAMES
+from paddock.policy.terms import FILE
 from unit.policy.cases import SUPPORT_BOT
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 TEXT = (DOCS / "paddock-file.md").read_text() + (DOCS / "faults.md").read_text()
 CODE = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", TEXT, re.DOTALL))
-KEYS = sorted({key for shape in SHAPES.values() for key in shape.model_fields})
+KEYS = sorted({key for section in all_sections(FILE) for key in section.keys})
 WORDS = sorted({*Kind, *Stage, *Verdict, *OPERATIONS, *CODES, *NAMES, *HTTP_NAMES})
 
 

@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from cases import for_each
 from paddock.model.action import Action, Effect, Kind, Stage, Verdict
 from paddock.model.hosts import HostPattern
+from paddock.policy.analysis.explanation import explain
+from paddock.policy.analysis.lint import check
 from paddock.policy.decide import Policy
-from paddock.policy.explain import explain
 from paddock.policy.file import default_policy, load
-from paddock.policy.lint import check
-from paddock.policy.network import Destination, NetworkTerms, Transport
-from paddock.policy.network_words import network_of
-from paddock.policy.rules import Rule, Terms
-from paddock.policy.secret_words import secrets_of
+from paddock.policy.network import Destination, NetworkTerms, Transport, network_of
+from paddock.policy.rules import Rule
+from paddock.policy.secrets import secrets_of
+from paddock.policy.terms import Terms
 from unit.policy.cases import TOOLS, rule_lists
 
 HEAD = "version: 1\nagent: a\nstage: {stage}\n"

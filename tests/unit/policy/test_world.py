@@ -11,8 +11,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import dump, load
 from paddock.policy.network import Transport
 from paddock.policy.problems import PolicyError
-from paddock.policy.world_words import SERVICES, world_of
-from paddock.world.service import BUILT_IN
+from paddock.policy.world import SERVICES, world_of
+from paddock.world.registry import service_names
 
 HEAD = "version: 1\nagent: a\nstage: observe\n"
 
@@ -33,7 +33,7 @@ def verdict(decided_by: Policy, action: Action) -> tuple[Verdict, str]:
 
 
 def test_every_service_that_the_file_knows_exists() -> None:
-    assert set(SERVICES) == set(BUILT_IN)
+    assert set(SERVICES) <= set(service_names())
 
 
 @pytest.mark.parametrize("stage", ["observe", "draft", "approve", "narrow", "broad"])
@@ -131,7 +131,7 @@ def test_a_storage_stands_for_the_names_of_its_buckets() -> None:
 @for_each(
     ("words", "said"),
     [
-        ({"a.example": "paiments"}, "there is no service 'paiments'"),
+        ({"a.example": "Payments!"}, "there is no service 'Payments!'"),
         ({"a.example": {"seed": "x"}}, "says no service"),
         ({"https://a.example": "chat"}, "is a URL"),
         ({"a.example/x": "chat"}, "ends in /x"),
@@ -153,9 +153,9 @@ def test_words_that_mean_nothing_are_refused(words: object, said: str) -> None:
 
 def test_a_mistake_in_a_file_names_its_line() -> None:
     with pytest.raises(PolicyError) as told:
-        policy("world:\n  a.example: chat\n  b.example: paiments\n  c.example: {}\n")
+        policy("world:\n  a.example: chat\n  b.example: Payments\n  c.example: {}\n")
     said = str(told.value)
-    assert "paddock.yaml:6:14: world.b.example: service: there is no service 'paiments'" in said
+    assert "paddock.yaml:6:14: world.b.example: service: there is no service 'Payments'" in said
     assert "did you mean payments?" in said
     assert "paddock.yaml:7:14: world.c.example: says no service" in said
 

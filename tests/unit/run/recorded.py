@@ -12,7 +12,7 @@ import msgspec
 
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.gate.opening import open_gate
+from paddock.gate.run_gate import open_gate
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.events import AnyEvent, Opened
 from paddock.policy.file import load

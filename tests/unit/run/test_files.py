@@ -20,7 +20,7 @@ from paddock.run.files import (
     trees_of,
 )
 from paddock.state.home import Home
-from paddock.state.trees.restoring import Restored
+from paddock.state.trees.restore import Restored
 from unit.cli.recorded_files import TARGET, Living, create, living, make_project, make_recorded
 
 WORK = (
@@ -155,7 +155,7 @@ def test_state_that_was_not_recorded_is_not_an_earlier_one(project: Path) -> Non
     with create(project) as sandbox:
         live = living(sandbox)
         live.sh("true")
-        gate = live.box.passage.gate
+        gate = live.box.actions.gate
         gate.record(FilesRecorded("a" * 64, 0), 1)
         gate.record(FilesNotRecorded("no room"), 2)
         gate.record(FilesNotRecorded("no room"))

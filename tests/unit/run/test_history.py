@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.segments import segment_name
 from paddock.model.errors import IntegrityError
 from paddock.model.events import Alert, FilesRecorded, Marked, ProgramStarted, WorldChanged
@@ -174,7 +174,7 @@ def test_line_that_changes_after_it_was_verified_is_not_shown(home: Path) -> Non
 def test_interrupted_run_with_a_torn_end_is_read_to_its_last_signature(home: Path) -> None:
     gate = begin(home, "r1")
     cross(gate, USUAL[:2])
-    gate.writing.journal.sign()
+    gate.records.journal.sign()
     cross(gate, [USUAL[2]])
     place = home / "runs" / "r1"
     with open(place / segment_name(1), "ab") as file:

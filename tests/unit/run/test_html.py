@@ -9,7 +9,7 @@ from paddock.run.html import (
     MAX_BLOCK,
     MAX_TEXT,
     Markup,
-    Row,
+    TableRow,
     badge,
     beside,
     block,
@@ -60,7 +60,7 @@ def everything(text: str) -> str:
     parts = [
         text,
         section(text, text, paragraph(text, code(text), tone="bad"), badge(text)),
-        table([text], [[text], Row([text, code(text)], "bad")]),
+        table([text], [[text], TableRow([text, code(text)], "bad")]),
         details(text, block(text), block({text: [text]}), beside(text, text)),
         joined([text, text], text),
     ]

@@ -50,7 +50,7 @@ def test_sets_reach_into_lists_and_names_with_dots(project: Path) -> None:
     sets = ["rules.0.limit.max=9", "sandbox.limits.cpu=2", "world.api.stripe.com=mail"]
     policy = order_of(["true"], cwd=project, sets=sets).policy
     assert policy.rules[0].limit is not None and policy.rules[0].limit.most == 9
-    assert policy.sandbox.words["limits"]["cpu"] == 2
+    assert policy.sandbox.options["limits"]["cpu"] == 2
     assert policy.world is not None and policy.world.stand_ins[0].service == "mail"
 
 

@@ -154,7 +154,7 @@ def test_records_as_they_are_written_come_to_the_same(tmp_path: Path) -> None:
     fold = ReportFold()
     for one in RunLog(tmp_path / "runs/r1").events():  # before anybody could listen
         fold.take(one)
-    gate.writing.journal.listeners.append(fold.take)
+    gate.records.journal.listeners.append(fold.take)
     marks = [Marked('a","result":{"x')]
     cross(gate, [*USUAL, Crossed(post(note=',"result":'), after=marks)])
     gate.close("the agent ended")

@@ -12,7 +12,7 @@ import pytest
 
 from cases import for_each
 from paddock.model.events import FilesRecorded
-from paddock.run.state_recorder import Noted, StateRecorder
+from paddock.run.state_recorder import RecordedTree, StateRecorder
 from paddock.state.trees.recorder import Recorded
 from unit.run.replay.test_recorded_run import recorded_run
 
@@ -22,7 +22,7 @@ def _read_back(written: dict[int, str], step: int) -> str:
 
 
 def test_files_that_stay_are_written_down_once() -> None:
-    noted = Noted()
+    noted = RecordedTree()
     assert noted.missing(1, "a") == [1]
     assert noted.missing(2, "a") == []
     assert noted.missing(3, "b") == [3]
@@ -30,14 +30,14 @@ def test_files_that_stay_are_written_down_once() -> None:
 
 
 def test_earlier_step_that_is_looked_at_later_has_its_own() -> None:
-    noted = Noted()
+    noted = RecordedTree()
     noted.missing(1, "a")
     assert noted.missing(3, "b") == [3]
     assert noted.missing(2, "b") == [2]
 
 
 def test_later_step_does_not_inherit_what_came_between() -> None:
-    noted = Noted()
+    noted = RecordedTree()
     noted.missing(1, "a")
     assert noted.missing(3, "a") == []
     assert noted.missing(2, "b") == [2, 3]
@@ -49,7 +49,7 @@ def test_each_step_is_read_back_as_it_was_looked_at(seed: int) -> None:
     steps = list(range(1, 40))
     looked = {step: chance.choice("aaab") for step in steps}
     order = sorted(steps, key=lambda step: step + chance.uniform(0, 4))
-    noted, written = Noted(), dict[int, str]()
+    noted, written = RecordedTree(), dict[int, str]()
     for step in order:
         for one in noted.missing(step, looked[step]):
             assert one not in written

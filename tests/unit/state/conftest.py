@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from paddock.state.treewalk import remove
+from paddock.state.files.tree_walk import remove
 
 Description = dict[bytes, tuple[Any, ...]]
 

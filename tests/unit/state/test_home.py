@@ -19,12 +19,13 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import HostCannot
-from paddock.state.home import Home, Record, abandoned, claim, held, new_id, remove_tree
+from paddock.state.home import Home, SandboxRecord, abandoned, claim, held, new_id, remove_tree
 
 _HOLDER = """
 import sys
 from pathlib import Path
-from paddock.state.home import Home, claim
+from paddock.state.home import Home
+from paddock.state.home import claim
 claim(Home(Path(sys.argv[1])), sys.argv[2])
 print("claimed", flush=True)
 sys.stdin.read()
@@ -221,16 +222,16 @@ def test_claim_is_not_swept_while_it_is_being_made(
 
 
 def test_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    record = Record("box1", "layer1", ("/sys/a", "/sys/b"), 12, 345, {"volumes": ["v"]})
+    record = SandboxRecord("box1", "layer1", ("/sys/a", "/sys/b"), 12, 345, {"volumes": ["v"]})
     record.write(tmp_path)
-    assert Record.read(tmp_path) == record
+    assert SandboxRecord.read(tmp_path) == record
     assert os.listdir(tmp_path) == ["record.json"]
 
 
 def test_record_is_replaced_whole(tmp_path: Path) -> None:
-    Record("box1", "layer1", info={"pad": "x" * 10_000}).write(tmp_path)
-    Record("box1", "layer2").write(tmp_path)
-    found = Record.read(tmp_path)
+    SandboxRecord("box1", "layer1", info={"pad": "x" * 10_000}).write(tmp_path)
+    SandboxRecord("box1", "layer2").write(tmp_path)
+    found = SandboxRecord.read(tmp_path)
     assert found is not None
     assert found.layer == "layer2"
 
@@ -243,16 +244,16 @@ def test_record_is_replaced_whole(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_record_that_makes_no_sense_is_none(tmp_path: Path, content: str) -> None:
     (tmp_path / "record.json").write_text(content)
-    assert Record.read(tmp_path) is None
+    assert SandboxRecord.read(tmp_path) is None
 
 
 def test_missing_record_is_none(tmp_path: Path) -> None:
-    assert Record.read(tmp_path / "none") is None
+    assert SandboxRecord.read(tmp_path / "none") is None
 
 
 def test_record_of_bytes_that_are_no_text_is_none(tmp_path: Path) -> None:
     (tmp_path / "record.json").write_bytes(b"\xff\xfe\x00")
-    assert Record.read(tmp_path) is None
+    assert SandboxRecord.read(tmp_path) is None
 
 
 # ---- names and removal ---------------------------------------------------------------------------

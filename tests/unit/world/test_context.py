@@ -86,10 +86,10 @@ def test_ids_differ_by_seed_service_and_prefix(tmp_path: Path) -> None:
 
 def test_chance_is_of_its_own_for_each_thing_and_always_the_same(store: Store) -> None:
     one = context(store)
-    assert one.chance("a").random() == one.chance("a").random()
-    assert one.chance("a").random() != one.chance("b").random()
-    assert one.chance("a").random() != context(store, seed=2).chance("a").random()
-    assert one.chance("a").random() == context(store).chance("a").random()
+    assert one.random("a").random() == one.random("a").random()
+    assert one.random("a").random() != one.random("b").random()
+    assert one.random("a").random() != context(store, seed=2).random("a").random()
+    assert one.random("a").random() == context(store).random("a").random()
 
 
 def test_tokens_stay_as_they_are() -> None:

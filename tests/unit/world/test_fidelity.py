@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from cases import for_each
 from paddock.cli.commands.world_check import main
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.world.fidelity.asking import Subject, check
-from paddock.world.fidelity.compare import Said, compare
+from paddock.world.fidelity.answer_shape import AnswerShape
+from paddock.world.fidelity.check import CheckedStandIn, check
+from paddock.world.fidelity.compare import ComparedAnswer, compare
 from paddock.world.fidelity.exchanges import Exchange, of_host, read_archive
-from paddock.world.fidelity.names import Names
+from paddock.world.fidelity.id_map import IdMap
 from paddock.world.fidelity.report import Fidelity
-from paddock.world.fidelity.shape import Shape
-from paddock.world.service import BUILT_IN, ASGIApp, Receive, Scope, Send, Service
+from paddock.world.registry import CORE
+from paddock.world.service import ASGIApp, Receive, Scope, Send, Service
 
 JSON = [(b"content-type", b"application/json")]
 
@@ -70,7 +71,7 @@ def customer(id: str, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def shop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BUILT_IN, "shop", f"{__name__}:Shop")  # type: ignore[call-overload]
+    monkeypatch.setitem(CORE, "shop", f"{__name__}:Shop")
 
 
 def one(method: str, path: str, sent: Any = None, status: int = 200, said: Any = None) -> Exchange:
@@ -93,7 +94,7 @@ RECORDED = [
 
 
 def fidelity(directory: Path, exchanges: list[Exchange], **options: Any) -> Fidelity:
-    return asyncio.run(check(Subject("shop", options), exchanges, "a recording", directory))
+    return asyncio.run(check(CheckedStandIn("shop", options), exchanges, "a recording", directory))
 
 
 def differences(found: Fidelity) -> list[str]:
@@ -155,8 +156,10 @@ def test_a_stand_in_that_dies_is_reported_and_the_rest_is_compared(tmp_path: Pat
 
 
 def _compared(real: Any, given: Any, *usual: Any) -> tuple[float, list[str]]:
-    shape = Shape.of([real, *usual])
-    found = compare(Said(200, JSON, real), Said(200, JSON, given), shape, Names())
+    shape = AnswerShape.of([real, *usual])
+    found = compare(
+        ComparedAnswer(200, JSON, real), ComparedAnswer(200, JSON, given), shape, IdMap()
+    )
     return found.score, [one.text for one in found.differences]
 
 
@@ -208,29 +211,31 @@ def test_a_word_that_was_never_recorded_is_told_after_two_answers() -> None:
 
 def test_headers_that_a_client_may_need_are_missed() -> None:
     real = [*JSON, (b"Link", b"x"), (b"X-RateLimit-Remaining", b"1"), (b"Date", b"now")]
-    found = compare(Said(200, real, {}), Said(200, JSON, {}), Shape.of([{}]), Names())
+    found = compare(
+        ComparedAnswer(200, real, {}), ComparedAnswer(200, JSON, {}), AnswerShape.of([{}]), IdMap()
+    )
     assert [one.text for one in found.differences] == [
         "missing header link", "missing header x-ratelimit-remaining",
     ]  # fmt: skip
 
 
 def test_ids_are_learned_from_answers_and_used_in_later_requests() -> None:
-    names = Names()
+    names = IdMap()
     names.learn("/v1/customers", {"id": "cus_Real0001", "n": 5}, {"id": "cus_Mine0001", "n": 6})
     sent = {"customer": "cus_Real0001", "n": 5}
     asked = one("POST", "/v1/customers/cus_Real0001/x.json", sent)
-    renamed = names.renamed(replace(asked, query="customer=cus_Real0001&limit=5"))
+    renamed = names.translate(replace(asked, query="customer=cus_Real0001&limit=5"))
     assert renamed.path == "/v1/customers/cus_Mine0001/x.json"
     assert renamed.query == "customer=cus_Mine0001&limit=5"
     assert json.loads(renamed.body) == {"customer": "cus_Mine0001", "n": 5}
 
 
 def test_numbers_that_are_ids_are_kept_apart_by_kind() -> None:
-    names = Names()
+    names = IdMap()
     names.learn("/tickets", {"data": [{"id": 7, "user": {"id": 7}, "group_id": 7}]},
                 {"data": [{"id": 70, "user": {"id": 71}, "group_id": 72}]})  # fmt: skip
     asked = one("POST", "/tickets/7/users/7", {"ticket_id": 7, "user_id": 7, "size": 7})
-    renamed = names.renamed(replace(asked, query="group_id=7&page=7"))
+    renamed = names.translate(replace(asked, query="group_id=7&page=7"))
     assert renamed.path == "/tickets/70/users/71"
     assert renamed.query == "group_id=72&page=7"
     assert json.loads(renamed.body) == {"ticket_id": 70, "user_id": 71, "size": 7}

@@ -9,15 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import for_each
-from paddock.world.overlay.bodies import form_fields, masked_query, parsed, without_secrets
-from paddock.world.overlay.ids import FIRST_SHADOW, Places, is_marked, shadow_id, style
-from paddock.world.overlay.pages import counted, is_last, order_of, place, without_more
-from paddock.world.overlay.patches import CannotApply, merged, patched, replaced
+from paddock.world.overlay.bodies import masked_query, parse_body, parse_form, without_secrets
+from paddock.world.overlay.ids import FIRST_SHADOW, RecordIndex, id_style, is_marked, shadow_id
+from paddock.world.overlay.list_query import ListQuery
+from paddock.world.overlay.pages import (
+    as_only_page,
+    insert_position,
+    is_last_page,
+    sort_order,
+    with_counts,
+)
+from paddock.world.overlay.patches import CannotApply, json_patch, merge_patch, replace_record
 from paddock.world.overlay.paths import canonical, singular, template
-from paddock.world.overlay.query import Asked
-from paddock.world.overlay.shapes import find_list, find_record, get, put
-from paddock.world.overlay.targets import Does, Known, outcome, target
-from paddock.world.overlay.times import moment, written_like
+from paddock.world.overlay.shapes import find_list, find_record, get_at, put_at
+from paddock.world.overlay.targets import KnownPaths, WriteKind, action_changes, write_target
+from paddock.world.overlay.times import format_like, parse_time
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-99, 99) | st.text(max_size=4),
@@ -81,9 +87,9 @@ def test_every_shadow_id_is_marked_and_no_small_id_is(kind: str, number: int) ->
 
 
 def test_a_shadow_among_real_ids_does_not_change_their_style() -> None:
-    assert style([1, 2, FIRST_SHADOW + 1]) == "int"
-    assert style(["cus_1a", "cus_shadow_x"]) == "cus_"
-    assert style([True, None]) == "str"
+    assert id_style([1, 2, FIRST_SHADOW + 1]) == "int"
+    assert id_style(["cus_1a", "cus_shadow_x"]) == "cus_"
+    assert id_style([True, None]) == "str"
 
 
 def test_a_record_is_found_by_its_own_url_before_anything_else() -> None:
@@ -91,12 +97,12 @@ def test_a_record_is_found_by_its_own_url_before_anything_else() -> None:
         {"id": 7, "url": "https://h.example/tickets/1"},
         {"id": 1, "_links": {"self": {"href": "/tickets/7?x=1"}}},
     ]
-    assert Places(items).find("/tickets/7", "7", None) == 1
-    assert Places([{"id": 7}, "text", None]).find("/tickets/7", "7", None) == 0
-    assert Places([{"id": 1, "number": 7}]).find("/tickets/7", "7", None) is None
-    assert Places([{"id": 1, "number": 7}]).find("/tickets/7", "7", "number") == 0
-    assert Places([{"slug": "x"}]).find("/tickets/x", "x", None) == 0
-    assert Places([]).find("/tickets/x", "x", None) is None
+    assert RecordIndex(items).find("/tickets/7", "7", None) == 1
+    assert RecordIndex([{"id": 7}, "text", None]).find("/tickets/7", "7", None) == 0
+    assert RecordIndex([{"id": 1, "number": 7}]).find("/tickets/7", "7", None) is None
+    assert RecordIndex([{"id": 1, "number": 7}]).find("/tickets/7", "7", "number") == 0
+    assert RecordIndex([{"slug": "x"}]).find("/tickets/x", "x", None) == 0
+    assert RecordIndex([]).find("/tickets/x", "x", None) is None
 
 
 @for_each(
@@ -123,7 +129,7 @@ def test_a_record_is_found_by_its_own_url_before_anything_else() -> None:
     ],
 )
 def test_json_patch(document: Any, operations: list[Any], result: Any) -> None:
-    assert patched(document, operations) == result
+    assert json_patch(document, operations) == result
 
 
 @for_each(
@@ -146,28 +152,33 @@ def test_json_patch(document: Any, operations: list[Any], result: Any) -> None:
 def test_a_json_patch_that_does_not_fit_changes_nothing(operation: Any) -> None:
     document = {"a": 1, "l": [1]}
     with pytest.raises(CannotApply):
-        patched(document, [{"op": "add", "path": "/b", "value": 1}, operation])
+        json_patch(document, [{"op": "add", "path": "/b", "value": 1}, operation])
     assert document == {"a": 1, "l": [1]}
 
 
 @given(JSON, JSON)
 def test_a_strict_merge_leaves_no_null_of_the_patch(record: Any, patch: Any) -> None:
-    result = merged(record, patch, is_strict=True)
+    result = merge_patch(record, patch, is_strict=True)
     if isinstance(patch, dict):
         assert all((name in result) == (value is not None) for name, value in patch.items())
-    assert merged(result, patch, is_strict=True) == result
+    assert merge_patch(result, patch, is_strict=True) == result
 
 
 @given(JSON, JSON)
 def test_a_merge_done_twice_is_done_once(record: Any, patch: Any) -> None:
-    once = merged(record, patch)
-    assert merged(once, patch) == once
+    once = merge_patch(record, patch)
+    assert merge_patch(once, patch) == once
 
 
 def test_a_replaced_record_keeps_what_the_server_owns() -> None:
     old = {"id": 1, "createdAt": "x", "name": "a", "url": "u"}
-    assert replaced(old, {"name": "b"}) == {"id": 1, "createdAt": "x", "name": "b", "url": "u"}
-    assert replaced(old, ["b"]) == ["b"]
+    assert replace_record(old, {"name": "b"}) == {
+        "id": 1,
+        "createdAt": "x",
+        "name": "b",
+        "url": "u",
+    }
+    assert replace_record(old, ["b"]) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -183,14 +194,14 @@ def test_a_replaced_record_keeps_what_the_server_owns() -> None:
     ],
 )
 def test_a_time_is_written_as_the_host_writes_it(text: Any) -> None:
-    at = moment(text)
+    at = parse_time(text)
     assert at is not None
-    assert written_like(text, at) == text
+    assert format_like(text, at) == text
 
 
 @for_each("value", ["7", 7, 9_000_000_000_000_001, True, None, "2026", [], "99"])
 def test_what_is_no_time_is_not_taken_for_one(value: Any) -> None:
-    assert moment(value) is None
+    assert parse_time(value) is None
 
 
 @for_each(
@@ -220,17 +231,17 @@ def test_the_record_in_an_answer_is_found() -> None:
 
 @given(JSON, st.lists(st.text(max_size=3), max_size=3))
 def test_what_is_put_is_got(value: Any, keys: list[str]) -> None:
-    assert get(put({"other": 1}, tuple(keys), value), tuple(keys)) == value
+    assert get_at(put_at({"other": 1}, tuple(keys), value), tuple(keys)) == value
 
 
 def test_the_order_of_a_list_is_seen() -> None:
     days = [{"id": n, "created": f"2026-01-0{n}T00:00:00Z"} for n in (3, 2, 1)]
-    assert order_of(days) == ("created", True)
-    assert order_of([{"id": 1}, {"id": 2}]) == ("id", False)
-    assert order_of([{"id": "b"}, {"id": "a"}]) is None
-    assert order_of([{"id": 2}, {"id": 1}, {"id": 3}]) is None
-    assert place([{"n": 1}, {"n": 3}], {"n": 2}, "n", False) == 1
-    assert place([{"n": 1}, {"n": None}], {"n": 2}, "n", False) is None
+    assert sort_order(days) == ("created", True)
+    assert sort_order([{"id": 1}, {"id": 2}]) == ("id", False)
+    assert sort_order([{"id": "b"}, {"id": "a"}]) is None
+    assert sort_order([{"id": 2}, {"id": 1}, {"id": 3}]) is None
+    assert insert_position([{"n": 1}, {"n": 3}], {"n": 2}, "n", False) == 1
+    assert insert_position([{"n": 1}, {"n": None}], {"n": 2}, "n", False) is None
 
 
 @for_each(
@@ -252,14 +263,19 @@ def test_the_order_of_a_list_is_seen() -> None:
     ],
 )
 def test_the_last_page_is_known(query: str, body: Any, count: int, link: str, last: bool) -> None:
-    assert is_last(Asked.read(query), body, count, link) is last
+    assert is_last_page(ListQuery.parse(query), body, count, link) is last
 
 
 def test_numbers_of_a_page_and_of_all_pages_are_put_right() -> None:
     body = {"count": 2, "meta": {"total": 9}, "data": [1], "total": True}
-    assert counted(body, 2, 3, 1) == {"count": 3, "meta": {"total": 10}, "data": [1], "total": True}
-    assert counted({"total": 0}, 0, 0, -1) == {"total": 0}
-    assert without_more({"total": 5, "has_more": True, "paging": {"next": "x"}}) == {
+    assert with_counts(body, 2, 3, 1) == {
+        "count": 3,
+        "meta": {"total": 10},
+        "data": [1],
+        "total": True,
+    }
+    assert with_counts({"total": 0}, 0, 0, -1) == {"total": 0}
+    assert as_only_page({"total": 5, "has_more": True, "paging": {"next": "x"}}) == {
         "total": 0, "has_more": False, "paging": {"next": None},
     }  # fmt: skip
 
@@ -288,52 +304,52 @@ def test_numbers_of_a_page_and_of_all_pages_are_put_right() -> None:
 def test_filters_by_fields(query: str, takes: bool) -> None:
     record = {"status": "open", "tags": ["a", "b"], "user": {"id": 3}, "done": False,
               "subject": "the printer"}  # fmt: skip
-    assert Asked.read(query).takes(record, known=("status", "assignee")) is takes
+    assert ListQuery.parse(query).includes(record, known_fields=("status", "assignee")) is takes
 
 
 @for_each(
     ("method", "path", "body", "does", "where"),
     [
-        ("POST", "/tickets", {}, Does.CREATE, "/tickets"),
-        ("POST", "/tickets/7", {}, Does.CHANGE, "/tickets/7"),
-        ("POST", "/tickets/7/comments", {}, Does.CREATE, "/tickets/7/comments"),
-        ("POST", "/tickets/7/close", None, Does.ACT, "/tickets/7"),
-        ("POST", "/tickets/7:close", None, Does.ACT, "/tickets/7"),
-        ("PUT", "/tickets/7/lock", None, Does.ACT, "/tickets/7"),
-        ("PUT", "/tickets/7", {}, Does.REPLACE, "/tickets/7"),
-        ("PATCH", "/settings", {}, Does.CHANGE, "/settings"),
-        ("DELETE", "/tickets/7", None, Does.DELETE, "/tickets/7"),
-        ("DELETE", "/users/octocats", None, Does.DELETE, "/users/octocats"),
-        ("DELETE", "/tickets/7/tags", None, Does.EMPTY, "/tickets/7/tags"),
-        ("DELETE", "/v1/tickets", None, Does.EMPTY, "/v1/tickets"),
-        ("POST", "/api/graphql", {}, Does.ASK, "/api/graphql"),
-        ("POST", "/known", {}, Does.CREATE, "/known"),
-        ("POST", "/users/mona", {}, Does.CHANGE, "/users/mona"),
+        ("POST", "/tickets", {}, WriteKind.CREATE, "/tickets"),
+        ("POST", "/tickets/7", {}, WriteKind.CHANGE, "/tickets/7"),
+        ("POST", "/tickets/7/comments", {}, WriteKind.CREATE, "/tickets/7/comments"),
+        ("POST", "/tickets/7/close", None, WriteKind.ACT, "/tickets/7"),
+        ("POST", "/tickets/7:close", None, WriteKind.ACT, "/tickets/7"),
+        ("PUT", "/tickets/7/lock", None, WriteKind.ACT, "/tickets/7"),
+        ("PUT", "/tickets/7", {}, WriteKind.REPLACE, "/tickets/7"),
+        ("PATCH", "/settings", {}, WriteKind.CHANGE, "/settings"),
+        ("DELETE", "/tickets/7", None, WriteKind.DELETE, "/tickets/7"),
+        ("DELETE", "/users/octocats", None, WriteKind.DELETE, "/users/octocats"),
+        ("DELETE", "/tickets/7/tags", None, WriteKind.EMPTY, "/tickets/7/tags"),
+        ("DELETE", "/v1/tickets", None, WriteKind.EMPTY, "/v1/tickets"),
+        ("POST", "/api/graphql", {}, WriteKind.GRAPHQL, "/api/graphql"),
+        ("POST", "/known", {}, WriteKind.CREATE, "/known"),
+        ("POST", "/users/mona", {}, WriteKind.CHANGE, "/users/mona"),
     ],
 )
 def test_what_a_write_is_meant_for(
-    method: str, path: str, body: Any, does: Does, where: str
+    method: str, path: str, body: Any, does: WriteKind, where: str
 ) -> None:
-    known = Known({"/known"}.__contains__, {"/users/mona"}.__contains__)
-    found = target(method, path, body, known)
-    assert (found.does, found.path) == (does, where)
+    known = KnownPaths({"/known"}.__contains__, {"/users/mona"}.__contains__)
+    found = write_target(method, path, body, known)
+    assert (found.kind, found.path) == (does, where)
 
 
 def test_a_verb_changes_only_what_the_records_have_shown() -> None:
     record = {"status": "open", "archived": False}
-    assert outcome("close", record, [{"status": "closed"}]) == {"status": "closed"}
-    assert outcome("close", record, [{"status": "done"}]) == {}
-    assert outcome("archive", record, []) == {"archived": True}
-    assert outcome("cancel", record, [{"status": "cancelled"}]) == {"status": "cancelled"}
-    assert outcome("deny", {"state": "new"}, [{"state": "denied"}]) == {"state": "denied"}
+    assert action_changes("close", record, [{"status": "closed"}]) == {"status": "closed"}
+    assert action_changes("close", record, [{"status": "done"}]) == {}
+    assert action_changes("archive", record, []) == {"archived": True}
+    assert action_changes("cancel", record, [{"status": "cancelled"}]) == {"status": "cancelled"}
+    assert action_changes("deny", {"state": "new"}, [{"state": "denied"}]) == {"state": "denied"}
 
 
 def test_forms_are_read_with_their_brackets() -> None:
-    assert form_fields("a=1&b[c]=2&b[d]=3&e[]=4&e[]=5&f[g][h]=6") == {
+    assert parse_form("a=1&b[c]=2&b[d]=3&e[]=4&e[]=5&f[g][h]=6") == {
         "a": "1", "b": {"c": "2", "d": "3"}, "e": ["4", "5"], "f": {"g": {"h": "6"}},
     }  # fmt: skip
-    assert form_fields("a=1&a[b]=2&a[]=3") == {"a": ["3"]}
-    assert form_fields("&".join(["a=1"] * 5000)) == {}
+    assert parse_form("a=1&a[b]=2&a[]=3") == {"a": ["3"]}
+    assert parse_form("&".join(["a=1"] * 5000)) == {}
 
 
 @given(
@@ -341,7 +357,7 @@ def test_forms_are_read_with_their_brackets() -> None:
     st.sampled_from([b"application/json", b"text/x", b"application/x-www-form-urlencoded"]),
 )
 def test_any_body_can_be_read(data: bytes, kind: bytes) -> None:
-    parsed([(b"content-type", kind)], data)
+    parse_body([(b"content-type", kind)], data)
 
 
 def test_credentials_are_not_kept() -> None:

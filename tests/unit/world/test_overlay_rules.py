@@ -8,10 +8,10 @@ import pytest
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock.world.overlay.rules import Route, is_write, method_of, routes
+from paddock.world.overlay.rules import RequestPattern, effective_method, is_write, parse_patterns
 
-WRITES = routes(["GET /tickets/*/close"], "writes")
-READS = routes(["POST /tickets/search", "POST /graphql"], "reads")
+WRITES = parse_patterns(["GET /tickets/*/close"], "writes")
+READS = parse_patterns(["POST /tickets/search", "POST /graphql"], "reads")
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS"])
@@ -51,7 +51,7 @@ def test_a_get_that_writes_is_found_however_it_is_spelled(method: str, path: str
 def test_a_rule_holds_for_its_paths_only() -> None:
     for path in ("/tickets/7", "/tickets/7/close/really", "/tickets/7/8/close", "/tickets/close"):
         assert not is_write("GET", path, "", [], WRITES), path
-    deep = (Route.parse("GET /admin/**"),)
+    deep = (RequestPattern.parse("GET /admin/**"),)
     assert is_write("GET", "/admin/a/b/c", "", [], deep)
     assert not is_write("GET", "/administrator", "", [], deep)
 
@@ -77,8 +77,8 @@ def test_a_get_that_becomes_something_else_on_the_way_is_a_write(
 def test_an_override_never_makes_a_write_a_read() -> None:
     headers = [(b"x-http-method-override", b"GET")]
     assert is_write("POST", "/tickets", "", headers)
-    assert method_of("DELETE", "", headers) == "DELETE"
-    assert method_of("POST", "", [(b"x-http-method-override", b"patch")]) == "PATCH"
+    assert effective_method("DELETE", "", headers) == "DELETE"
+    assert effective_method("POST", "", [(b"x-http-method-override", b"patch")]) == "PATCH"
 
 
 def test_a_post_that_reads_by_a_rule_is_a_read() -> None:
@@ -140,4 +140,4 @@ def test_graphql_is_judged_by_what_it_says(
 )
 def test_a_route_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
-        Route.parse(text)
+        RequestPattern.parse(text)

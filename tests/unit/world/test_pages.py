@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from cases import for_each
-from paddock.world.seeds.mess import MILD, ODDITIES
-from paddock.world.seeds.own_fields import _WITH_VALUE, PLAIN
-from paddock.world.seeds.recipes import _WORDS
+from paddock.world.seeds.custom_fields import _WITH_VALUE, PLAIN
+from paddock.world.seeds.generator import _RECIPE_KEYS
+from paddock.world.seeds.oddities import MILD, ODDITIES
 from paddock.world.seeds.shapes import SHAPES
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -61,7 +61,7 @@ def test_seeds_of_the_page_can_be_loaded(tmp_path: Path) -> None:
     assert seen == 4
 
 
-@for_each("name", [*SHAPES, *ODDITIES, *PLAIN, *_WORDS])
+@for_each("name", [*SHAPES, *ODDITIES, *PLAIN, *_RECIPE_KEYS])
 def test_the_page_names_every_kind_oddity_field_and_word(name: str) -> None:
     assert f"`{name}`" in DATA
 

@@ -22,9 +22,9 @@ import paddock
 from conformance.waiting import eventually
 from paddock.model.errors import InvalidInput
 from paddock.world.pen.interpreter import find
-from paddock.world.pen.launch import Kept, Limits, run_once
+from paddock.world.pen.launch import PenLimits, PenProgram, run_once
+from paddock.world.pen.mounts import PenMounts, bwrap_arguments
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import Walls, arguments
 from paddock.world.service import StandInFailed
 
 
@@ -36,23 +36,23 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, project: Path) -> Kept:
-    return Kept(("true",), Walls(tmp_path / "own", project))
+def kept(tmp_path: Path, project: Path) -> PenProgram:
+    return PenProgram(("true",), PenMounts(tmp_path / "own", project))
 
 
 @pytest.fixture
-def run(kept: Kept) -> Callable[[str], str]:
+def run(kept: PenProgram) -> Callable[[str], str]:
     """What a Python program says that runs in a pen."""
 
     def say(code: str) -> str:
         words = ("python3", "-c", textwrap.dedent(code))
-        return run_once(replace(kept, words=words), timeout_s=30).said.strip()
+        return run_once(replace(kept, argv=words), timeout_s=30).output.strip()
 
     return say
 
 
-def server(kept: Kept, code: str, port: int | None = 9000, **more: object) -> Kept:
-    return replace(kept, words=("python3", "-c", textwrap.dedent(code)), port=port, **more)
+def server(kept: PenProgram, code: str, port: int | None = 9000, **more: object) -> PenProgram:
+    return replace(kept, argv=("python3", "-c", textwrap.dedent(code)), port=port, **more)
 
 
 LISTEN = """
@@ -226,9 +226,9 @@ def test_the_state_of_paddock_is_not_shown(
     assert run(f"import os; print(os.listdir({str(project / 'state')!r}))") == "[]"
 
 
-def test_a_project_that_is_the_whole_root_is_refused(kept: Kept) -> None:
+def test_a_project_that_is_the_whole_root_is_refused(kept: PenProgram) -> None:
     with pytest.raises(InvalidInput, match="root directory"):
-        run_once(replace(kept, walls=replace(kept.walls, project=Path("/"))))
+        run_once(replace(kept, mounts=replace(kept.mounts, project=Path("/"))))
 
 
 def test_nothing_of_the_environment_comes_along(
@@ -245,17 +245,17 @@ def test_other_processes_of_the_host_are_not_seen(run: Callable[[str], str]) -> 
     assert int(seen) <= 4
 
 
-def test_memory_beyond_the_limit_is_not_given(kept: Kept) -> None:
+def test_memory_beyond_the_limit_is_not_given(kept: PenProgram) -> None:
     words = ("python3", "-c", "x = bytearray(512 << 20)")
-    limits = Limits(memory_bytes=128 << 20)
-    done = run_once(replace(kept, words=words, limits=limits))
+    limits = PenLimits(memory_bytes=128 << 20)
+    done = run_once(replace(kept, argv=words, limits=limits))
     assert done.code != 0
-    assert "MemoryError" in done.said
+    assert "MemoryError" in done.output
 
 
-def test_a_program_that_does_not_end_is_ended(kept: Kept) -> None:
+def test_a_program_that_does_not_end_is_ended(kept: PenProgram) -> None:
     with pytest.raises(StandInFailed, match="did not end within"):
-        run_once(replace(kept, words=("sleep", "1000")), timeout_s=1)
+        run_once(replace(kept, argv=("sleep", "1000")), timeout_s=1)
 
 
 async def call(pen: Pen, word: bytes = b"") -> bytes:
@@ -279,7 +279,7 @@ async def ended(pen: Pen) -> None:
 
 
 @contextlib.asynccontextmanager
-async def penned(kept: Kept, directory: Path):  # type: ignore[no-untyped-def]
+async def penned(kept: PenProgram, directory: Path):  # type: ignore[no-untyped-def]
     pen = Pen(kept, directory)
     try:
         yield pen
@@ -287,7 +287,9 @@ async def penned(kept: Kept, directory: Path):  # type: ignore[no-untyped-def]
         await pen.end()
 
 
-def test_a_program_on_loopback_is_called_through_its_warden(kept: Kept, tmp_path: Path) -> None:
+def test_a_program_on_loopback_is_called_through_its_warden(
+    kept: PenProgram, tmp_path: Path
+) -> None:
     async def main() -> None:
         async with penned(server(kept, LISTEN), tmp_path / "pen") as pen:
             assert (await call(pen)).isdigit()
@@ -295,7 +297,7 @@ def test_a_program_on_loopback_is_called_through_its_warden(kept: Kept, tmp_path
     asyncio.run(main())
 
 
-def test_a_long_directory_is_no_trouble_for_its_sockets(kept: Kept, tmp_path: Path) -> None:
+def test_a_long_directory_is_no_trouble_for_its_sockets(kept: PenProgram, tmp_path: Path) -> None:
     code = """
     import os, socket
     listener = socket.socket(fileno=int(os.environ["PADDOCK_LISTENER"]))
@@ -313,7 +315,7 @@ def test_a_long_directory_is_no_trouble_for_its_sockets(kept: Kept, tmp_path: Pa
 
 
 def test_a_process_that_died_is_started_anew_three_times_and_no_more(
-    kept: Kept, tmp_path: Path
+    kept: PenProgram, tmp_path: Path
 ) -> None:
     async def main() -> None:
         async with penned(server(kept, LISTEN), tmp_path / "pen") as pen:
@@ -326,7 +328,7 @@ def test_a_process_that_died_is_started_anew_three_times_and_no_more(
     asyncio.run(main())
 
 
-def test_one_that_ends_before_it_is_ready_is_quoted(kept: Kept, tmp_path: Path) -> None:
+def test_one_that_ends_before_it_is_ready_is_quoted(kept: PenProgram, tmp_path: Path) -> None:
     async def main() -> None:
         code = "import sys; sys.exit('there is no database file')"
         async with penned(server(kept, code), tmp_path / "pen") as pen:
@@ -336,7 +338,7 @@ def test_one_that_ends_before_it_is_ready_is_quoted(kept: Kept, tmp_path: Path) 
     asyncio.run(main())
 
 
-def test_one_that_is_never_ready_is_given_up(kept: Kept, tmp_path: Path) -> None:
+def test_one_that_is_never_ready_is_given_up(kept: PenProgram, tmp_path: Path) -> None:
     async def main() -> None:
         code = "print('still loading', flush=True); import time; time.sleep(1000)"
         slow = server(kept, code, ready_s=1.0)
@@ -350,9 +352,9 @@ def test_one_that_is_never_ready_is_given_up(kept: Kept, tmp_path: Path) -> None
     asyncio.run(main())
 
 
-def test_a_program_that_is_not_there_is_named(kept: Kept, tmp_path: Path) -> None:
+def test_a_program_that_is_not_there_is_named(kept: PenProgram, tmp_path: Path) -> None:
     async def main() -> None:
-        missing = replace(kept, words=("no-such-program",), port=9000)
+        missing = replace(kept, argv=("no-such-program",), port=9000)
         async with penned(missing, tmp_path / "pen") as pen:
             with pytest.raises(StandInFailed, match="cannot start no-such-program"):
                 await pen.connect()
@@ -360,19 +362,19 @@ def test_a_program_that_is_not_there_is_named(kept: Kept, tmp_path: Path) -> Non
     asyncio.run(main())
 
 
-def test_what_a_process_says_is_kept_up_to_a_limit(kept: Kept, tmp_path: Path) -> None:
+def test_what_a_process_says_is_kept_up_to_a_limit(kept: PenProgram, tmp_path: Path) -> None:
     code = "import sys\nfor n in range(40000):\n    print('line', n)\nsys.stdout.flush()\n" + LISTEN
 
     async def main() -> None:
         async with penned(server(kept, code), tmp_path / "pen") as pen:
             await call(pen)
-            assert pen.said().rstrip().endswith("line 39999")
+            assert pen.output().rstrip().endswith("line 39999")
             assert (tmp_path / "pen" / "said.log").stat().st_size <= 256 << 10
 
     asyncio.run(main())
 
 
-def test_a_pen_that_is_held_still_does_nothing(kept: Kept, tmp_path: Path) -> None:
+def test_a_pen_that_is_held_still_does_nothing(kept: PenProgram, tmp_path: Path) -> None:
     code = "import threading, time\ndef write():\n    n = 0\n    while True:\n        n += 1\n"
     code += "        open('/pen/n', 'w').write(str(n))\n        time.sleep(0.001)\n"
     code += "threading.Thread(target=write).start()\n" + LISTEN
@@ -380,7 +382,7 @@ def test_a_pen_that_is_held_still_does_nothing(kept: Kept, tmp_path: Path) -> No
     async def main() -> None:
         async with penned(server(kept, code), tmp_path / "pen") as pen:
             await call(pen)
-            async with pen.held_still():
+            async with pen.frozen():
                 before = (tmp_path / "own" / "n").stat().st_mtime_ns
                 await asyncio.sleep(0.2)
                 assert (tmp_path / "own" / "n").stat().st_mtime_ns == before
@@ -389,7 +391,7 @@ def test_a_pen_that_is_held_still_does_nothing(kept: Kept, tmp_path: Path) -> No
     asyncio.run(main())
 
 
-def test_all_in_a_pen_end_with_it(kept: Kept, tmp_path: Path) -> None:
+def test_all_in_a_pen_end_with_it(kept: PenProgram, tmp_path: Path) -> None:
     mark = f"sleep-{os.getpid()}-ends"
     code = (
         f"import subprocess; subprocess.Popen(['sleep', '1000'], env={{'M': {mark!r}}})\n" + LISTEN
@@ -411,12 +413,12 @@ def test_nothing_outlives_a_host_that_is_killed(tmp_path: Path, project: Path) -
     )
     host = f"""
 import asyncio, pathlib
-from paddock.world.pen.launch import Kept
+from paddock.world.pen.launch import PenProgram
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import Walls
+from paddock.world.pen.mounts import PenMounts
 async def main():
-    walls = Walls(pathlib.Path({str(tmp_path / "own")!r}))
-    kept = Kept(("python3", "-c", {inner!r}), walls, port=9000)
+    walls = PenMounts(pathlib.Path({str(tmp_path / "own")!r}))
+    kept = PenProgram(("python3", "-c", {inner!r}), walls, port=9000)
     pen = Pen(kept, pathlib.Path({str(tmp_path / "pen")!r}))
     caller = await pen.connect()
     print("ready", flush=True)
@@ -437,7 +439,7 @@ asyncio.run(main())
     assert not list(marked(mark))
 
 
-def test_a_program_cannot_take_sockets_from_its_warden(kept: Kept, tmp_path: Path) -> None:
+def test_a_program_cannot_take_sockets_from_its_warden(kept: PenProgram, tmp_path: Path) -> None:
     look = """
     import os
     warden = f"/proc/{os.getppid()}"
@@ -455,13 +457,13 @@ def test_a_program_cannot_take_sockets_from_its_warden(kept: Kept, tmp_path: Pat
     async def main() -> None:
         async with penned(server(kept, code), tmp_path / "pen") as pen:
             await call(pen)
-            assert pen.said() == "found []\n"
+            assert pen.output() == "found []\n"
 
     asyncio.run(main())
 
 
 def test_an_environment_runs_however_its_base_is_linked_and_shows_nothing_beside_it(
-    kept: Kept, tmp_path: Path
+    kept: PenProgram, tmp_path: Path
 ) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     real = Path(os.path.realpath(sys.executable))
@@ -484,13 +486,13 @@ def test_an_environment_runs_however_its_base_is_linked_and_shows_nothing_beside
             shutil.copy(real, venv / "bin" / "python")
         python = find(venv / "bin" / "python")
         code = f"import own_module, os; print(os.listdir({str(bin_)!r}))"
-        asked = replace(kept, words=(str(python.path), "-c", code), python=python)
-        assert run_once(asked, timeout_s=30).said == "of the environment\n['python3']\n", name
+        asked = replace(kept, argv=(str(python.path), "-c", code), python=python)
+        assert run_once(asked, timeout_s=30).output == "of the environment\n['python3']\n", name
 
 
 def test_what_serves_in_a_pen_needs_the_standard_library_alone() -> None:
     source = str(Path(paddock.__file__).parent.parent)
-    program = "import sys; sys.path.insert(0, sys.argv[1]); import paddock.world.pen.serve"
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import paddock.world.pen.app_server"
     subprocess.run([sys.executable, "-I", "-S", "-c", program, source], check=True, timeout=30)
 
 
@@ -519,5 +521,5 @@ def test_many_dot_files_leave_the_state_of_paddock_hidden(
         (home / f".{number}").touch()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PADDOCK_HOME", str(state))
-    words = arguments(Walls(own=tmp_path / "own", project=project), "bwrap", {}, 3)
+    words = bwrap_arguments(PenMounts(own=tmp_path / "own", project=project), "bwrap", {}, 3)
     assert words[words.index(str(state)) - 1] == "--tmpfs"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from cases import for_each
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
-from paddock.world.seeds import SeedData, documents, files, load_seed
-from paddock.world.seeds.cells import typed
+from paddock.world.seeds import SeedData, documents, load_seed, sources
+from paddock.world.seeds.sources import typed_column
 from paddock.world.store import Store
 
 
@@ -174,7 +174,7 @@ def test_a_byte_order_mark_is_not_part_of_the_data(load: Any, tmp_path: Path) ->
 
 
 def test_reads_are_bounded(load: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_FILE_BYTES", 100)
+    monkeypatch.setattr(sources, "MAX_FILE_BYTES", 100)
     with pytest.raises(InvalidInput, match="MiB"):
         load(write(tmp_path, "a.json", "[" + " " * 100 + "]"))
     monkeypatch.setattr(documents, "MAX_DOCUMENTS", 3)
@@ -225,17 +225,17 @@ def test_csv_columns_are_numbers_only_where_nothing_is_lost(load: Any, tmp_path:
      "1.12345678", "00", "-01"],
 )  # fmt: skip
 def test_csv_cells_that_only_look_like_numbers_stay_text(cell: str) -> None:
-    assert typed("n", [cell, "1"], None) == [cell, "1"]
+    assert typed_column("n", [cell, "1"], None) == [cell, "1"]
 
 
 @given(st.lists(st.integers(-(10**14), 10**14), min_size=1))
 def test_whole_numbers_of_a_csv_column_come_back_exactly(numbers: list[int]) -> None:
-    assert typed("n", [str(one) for one in numbers], None) == numbers
+    assert typed_column("n", [str(one) for one in numbers], None) == numbers
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))
 def test_what_csv_makes_of_text_can_be_written_as_it_was(cells: list[str]) -> None:
-    for cell, value in zip(cells, typed("n", cells, None), strict=True):
+    for cell, value in zip(cells, typed_column("n", cells, None), strict=True):
         if isinstance(value, bool):
             assert str(value).lower() == cell.lower()
         elif isinstance(value, float):

@@ -17,8 +17,8 @@ from cases import for_each
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.world.context import START, Context
 from paddock.world.seeds import Oddity, SeedData, load_seed
-from paddock.world.seeds.mess import ODDITIES
-from paddock.world.seeds.own_fields import PLAIN
+from paddock.world.seeds.custom_fields import PLAIN
+from paddock.world.seeds.oddities import ODDITIES
 from paddock.world.seeds.shapes import SHAPES
 from paddock.world.service import Service
 from paddock.world.store import Store

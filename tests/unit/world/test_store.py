@@ -233,17 +233,7 @@ def test_counters_count_and_are_no_documents(store: Store) -> None:
     assert store.get_counter("n") == 3
     assert store.kinds() == []
     assert store.changes() == []
-    store.clear()
     assert store.next("n") == 4
-
-
-def test_clear_takes_one_kind_or_all(store: Store) -> None:
-    for kind in ("a", "b"):
-        store.put(kind, "1", {})
-    store.clear("a")
-    assert store.kinds() == ["b"]
-    store.clear()
-    assert store.kinds() == []
 
 
 def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:

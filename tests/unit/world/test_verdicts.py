@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.cli.commands.verdicts import main
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.log import RunLog
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.writer import Journal, JournalEntry
 from paddock.model.action import Effect, Kind, Outcome
 from paddock.model.action import Verdict as PolicyVerdict
 from paddock.model.events import (
@@ -31,8 +31,15 @@ from paddock.model.events import (
 )
 from paddock.model.steps import Step
 from paddock.state.home import Home
-from paddock.world.verdict_deeds import Deed, JudgedRun, read_run
-from paddock.world.verdicts import Judgement, Options, Report, Verdict, judge, judge_run
+from paddock.world.judged_steps import JudgedRun, JudgedStep, read_run
+from paddock.world.verdicts import (
+    FaultVerdict,
+    Judgement,
+    VerdictOptions,
+    VerdictReport,
+    judge,
+    judge_run,
+)
 
 DONE = Settled(Outcome.DONE, {"status": 200})
 FAULTED = Settled(Outcome.FAULTED, None, "HTTP 503")
@@ -77,16 +84,16 @@ class Run:
         events = [proposed(kind, address, arguments, effect), decided(fault, effect)]
         events += [Asked("a1", None)] if is_asked else []
         events.append(FAULTED if is_instead else Settled(Outcome.DONE, {"status": status}))
-        number, at = len(self.run.deeds) + 1, int(self._now * 1e6)
+        number, at = len(self.run.steps) + 1, int(self._now * 1e6)
         step = Step(number, [Record(n, at, number, event) for n, event in enumerate(events)])
         assert step.proposed is not None
-        self.run.deeds.append(Deed(step, step.proposed))
+        self.run.steps.append(JudgedStep(step, step.proposed))
         return self
 
-    def report(self, *people: str) -> Report:
-        return judge(self.run, Options(people))
+    def report(self, *people: str) -> VerdictReport:
+        return judge(self.run, VerdictOptions(people))
 
-    def verdict(self, *people: str) -> Verdict:
+    def verdict(self, *people: str) -> FaultVerdict:
         return self.report(*people).verdicts[0]
 
 
@@ -302,7 +309,7 @@ def charge(key: str | None = None, amount: int = 500, **more: Any) -> dict[str, 
             }  # fmt: skip
 
 
-def judged(home: Path) -> Report:
+def judged(home: Path) -> VerdictReport:
     return judge_run(RunLog(home / "runs" / "r"))
 
 
@@ -391,7 +398,7 @@ def test_a_journal_may_say_anything(
 def write(journal: Journal, kind: str, body: dict[str, Any], step: int | None = None) -> None:
     """Write a body that may not be what its type promises."""
     event = Unknown(kind, body)
-    journal._write([journal._prepared(Entry(event, step))._replace(kind=kind)])
+    journal._write([journal._prepared(JournalEntry(event, step))._replace(kind=kind)])
 
 
 def test_a_run_that_is_not_over_is_judged_as_far_as_it_is(tmp_path: Path) -> None:
@@ -399,7 +406,7 @@ def test_a_run_that_is_not_over_is_judged_as_far_as_it_is(tmp_path: Path) -> Non
         journal.append(proposed("http", "n", charge(), Effect.WRITE), 1)
         journal.append(decided(LOST, Effect.WRITE), 1)
         run = read_run(RunLog(tmp_path / "runs" / "r"))
-        assert not run.deeds[0].took_effect
+        assert not run.steps[0].took_effect
         assert judge(run).verdicts[0].judgement is Judgement.GAVE_UP
 
 

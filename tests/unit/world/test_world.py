@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import HostCannot, InvalidInput
-from paddock.policy.world_words import world_of
+from paddock.policy.world import world_of
 from paddock.world.asgi import WorldRequest
-from paddock.world.kept import open_kept
+from paddock.world.saved_worlds import open_saved_world
 from paddock.world.world import World
 
 SPEC = {
@@ -86,10 +86,10 @@ def test_a_stand_in_of_a_package_that_is_missing_says_what_to_install(
     import paddock.world.world as module
 
     def load(name: str) -> Any:
-        raise ModuleNotFoundError("No module named 'starlette'", name="starlette")
+        raise ModuleNotFoundError("No module named 'regex'", name="regex")
 
-    monkeypatch.setattr(module, "load", load)
-    with pytest.raises(HostCannot, match="needs the package starlette") as told:
+    monkeypatch.setattr(module, "load_service", load)
+    with pytest.raises(HostCannot, match="needs the package regex") as told:
         opened(tmp_path, {"a.example": "chat"})
     assert told.value.hint == "pip install 'paddock-sandbox[world]'"
 
@@ -118,10 +118,10 @@ def test_two_places_never_share_a_file(tmp_path: Path) -> None:
 def test_what_is_kept_can_be_read_when_the_run_is_over(tmp_path: Path) -> None:
     world = opened(tmp_path, {"a.example": "tickets"})
     world["a.example"].store.put("thing", "a", {"id": "a"})
-    with open_kept(tmp_path, "one") as kept:
+    with open_saved_world(tmp_path, "one") as kept:
         assert not kept.is_ended
     asyncio.run(world.close())
-    kept = open_kept(tmp_path, "one")
+    kept = open_saved_world(tmp_path, "one")
     assert kept.is_ended
     assert [one.store.has("thing", "a") for one in kept.services] == [True]
     kept.close()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import InvalidInput
-from paddock.policy.world_words import world_of
+from paddock.policy.world import world_of
 from paddock.world.service import Service
 from paddock.world.world import World
 

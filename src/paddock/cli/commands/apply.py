@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 from paddock.cli.output import check_person, confirm, say, say_json, warn
 from paddock.cli.parser import CommandParser, command
 from paddock.model.errors import Conflict, InvalidInput
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from paddock.journal.log import Covered
-    from paddock.run.changed import Changed, Place, RunChanges
-    from paddock.state.apply import Applied, Consent
-    from paddock.state.obeyed import Obeyed
+    from paddock.run.changes import ChangedPath, ChangedRoot, RunChanges
+    from paddock.state.changes.write_back import Applied, Consent
+    from paddock.state.tool_config import Obeyed
 
 _MAX_COMMITS = 20  # that are listed
 _MAX_CONFLICTS = 5  # that are named
@@ -56,7 +56,7 @@ def make_parser() -> CommandParser:
 @command(make_parser, is_intermixed=True)
 def main(options: argparse.Namespace) -> int:
     from paddock.cli.journals import find_journal
-    from paddock.run.changed import changes_of_run
+    from paddock.run.changes import changes_of_run
 
     directory = find_journal(options.run, is_quiet=options.json)
     covered = _signed_records(directory, options.to, options.step)
@@ -104,11 +104,11 @@ def _bring_commits(changes: RunChanges, options: argparse.Namespace) -> int:
                   "branch": options.branch, "tip": brought.tip, "commits": commits})  # fmt: skip
         return 0
     for commit in brought.commits[:_MAX_COMMITS]:
-        say(f"{commit.id[:_SHORT_ID]}  {plain(commit.subject, 100)}")
+        say(f"{commit.id[:_SHORT_ID]}  {printable(commit.subject, 100)}")
     if (more := len(brought.commits) - _MAX_COMMITS) > 0:
         say(f"and {more} more")
     count = many(len(brought.commits), "commit")
-    where = plain(os.fspath(brought.worktree), 400)
+    where = printable(os.fspath(brought.worktree), 400)
     say(f"{count} of the agent on the new branch {options.branch} of {where}")
     return 0
 
@@ -121,7 +121,7 @@ class _WriteBack:
         self._options = options
         self._to: str | None = options.to
         self._named: set[str] = set()  # paths
-        self._chosen: list[Changed] = []
+        self._chosen: list[ChangedPath] = []
 
     def perform(self) -> int:
         options = self._options
@@ -150,17 +150,17 @@ class _WriteBack:
                  "one that you want: paddock apply RUN PATH")  # fmt: skip
         return 0 if all(result.status == "applied" for _, result in results) else 1
 
-    def _choose(self) -> list[Changed]:
+    def _choose(self) -> list[ChangedPath]:
         """Return the changes that were named, or all that can be written back."""
         changed = self._changes.changed
         if not self._options.paths:
             return [change for change in changed if self._to or change.place.source is not None]
-        chosen: dict[str, Changed] = {}
+        chosen: dict[str, ChangedPath] = {}
         for text in self._options.paths:
             path = posixpath.normpath(posixpath.join(self._changes.cwd, text))
             below = [c for c in changed if c.path == path or c.path.startswith(f"{path}/")]
             if not below:
-                raise InvalidInput(f"{plain(text, 200)} is not among the changes",
+                raise InvalidInput(f"{printable(text, 200)} is not among the changes",
                                    hint="paddock changes lists them")  # fmt: skip
             chosen |= {change.path: change for change in below}
             self._named.add(path)
@@ -176,13 +176,13 @@ class _WriteBack:
         if not self._to and any(change.place.source is None for change in self._chosen):
             raise InvalidInput("changes of the workspace have no source", hint="say --to DIR")
 
-    def _check_conflicts(self, chosen: Iterable[Changed]) -> None:
-        from paddock.state.obeyed import is_in_repository
+    def _check_conflicts(self, chosen: Iterable[ChangedPath]) -> None:
+        from paddock.state.tool_config import is_in_repository
 
         conflicts = [change for change in chosen if change.conflict]
         if not conflicts or self._to or self._options.force:
             return
-        texts = [f"{plain(change.path, 200)}: {change.conflict}" for change in conflicts]
+        texts = [f"{printable(change.path, 200)}: {change.conflict}" for change in conflicts]
         more = f" and {len(texts) - _MAX_CONFLICTS} more" if len(texts) > _MAX_CONFLICTS else ""
         hint = "look at paddock changes --diff, then say --force"
         if any(is_in_repository(change.change.path) for change in conflicts):
@@ -192,13 +192,13 @@ class _WriteBack:
             )
         raise Conflict(f"{'; '.join(texts[:_MAX_CONFLICTS])}{more}", hint=hint)
 
-    def _by_place(self) -> Iterator[tuple[Place, list[Changed]]]:
+    def _by_place(self) -> Iterator[tuple[ChangedRoot, list[ChangedPath]]]:
         for place in dict.fromkeys(change.place for change in self._chosen):
             yield place, [change for change in self._chosen if change.place == place]
 
     def _held(self) -> dict[str, Obeyed]:
         """Return what is held back because tools obey it, by the path that the agent saw."""
-        from paddock.state.apply import held_changes
+        from paddock.state.changes.write_back import held_changes
 
         held: dict[str, Obeyed] = {}
         for place, own in self._by_place():
@@ -215,7 +215,7 @@ class _WriteBack:
 
     def _ask_about(self, held: dict[str, Obeyed]) -> set[str]:
         """Return the paths of the held files that the person wants all the same."""
-        from paddock.state.obeyed import Protection
+        from paddock.state.tool_config import Protection
 
         asked = [
             change
@@ -229,17 +229,17 @@ class _WriteBack:
         say("tools on this machine obey these files, and would run what they say:")
         for change in asked:
             why = held[change.path].why
-            say(f"{change.change.kind:8}  {plain(change.path, 4096)}  ({why})")
+            say(f"{change.change.kind:8}  {printable(change.path, 4096)}  ({why})")
         is_agreed = confirm(f"write these {len(asked)} too? [y/N] ")
         return {change.path for change in asked} if is_agreed else set()
 
-    def _is_confirmed(self, chosen: list[Changed]) -> bool:
+    def _is_confirmed(self, chosen: list[ChangedPath]) -> bool:
         from paddock.cli.commands.changes import folded_lines
 
         say("\n".join(folded_lines(self._changes, chosen)))
-        return confirm(f"write them to {plain(', '.join(self._where(chosen)), 400)}? [y/N] ")
+        return confirm(f"write them to {printable(', '.join(self._where(chosen)), 400)}? [y/N] ")
 
-    def _where(self, chosen: list[Changed]) -> list[str]:
+    def _where(self, chosen: list[ChangedPath]) -> list[str]:
         """Return the directories that are written into."""
         if self._to:
             return [os.path.abspath(self._to)]
@@ -247,7 +247,7 @@ class _WriteBack:
 
     def _write(self, agreed: set[str]) -> list[tuple[str, Applied]]:
         """Write the changes. Return what became of each, by the path that the agent saw."""
-        from paddock.state.apply import Applied, apply_changes
+        from paddock.state.changes.write_back import Applied, apply_changes
         from paddock.state.privilege import is_privileged
 
         results: list[tuple[str, Applied]] = []
@@ -271,15 +271,15 @@ class _WriteBack:
                     results.append((refused.path, result))
         return results
 
-    def _consent(self, place: Place, agreed: set[str]) -> Consent:
-        from paddock.state.apply import Consent
+    def _consent(self, place: ChangedRoot, agreed: set[str]) -> Consent:
+        from paddock.state.changes.write_back import Consent
 
         return Consent(_below(place.target, self._named), _below(place.target, agreed))
 
     @contextlib.contextmanager
-    def _open_target(self, place: Place) -> Iterator[int]:
+    def _open_target(self, place: ChangedRoot) -> Iterator[int]:
         """Open the directory that is written into."""
-        from paddock.run.changed import open_source_directory
+        from paddock.run.changes import open_source_directory
 
         if self._to is not None:
             target = os.open(self._to, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -304,10 +304,10 @@ class _WriteBack:
             say("nothing to apply")
             return
         for path, result in results:
-            why = f": {plain(result.why, 400)}" if result.why else ""
-            say(f"{result.status:8}  {result.kind:8}  {plain(path, 4096)}{why}")
+            why = f": {printable(result.why, 400)}" if result.why else ""
+            say(f"{result.status:8}  {result.kind:8}  {printable(path, 4096)}{why}")
         count = sum(result.status == "applied" for _, result in results)
-        say(f"{count} of {len(results)} written to {plain(', '.join(where), 400)}")
+        say(f"{count} of {len(results)} written to {printable(', '.join(where), 400)}")
 
 
 def _below(directory: str, paths: set[str]) -> frozenset[str]:

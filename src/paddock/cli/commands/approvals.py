@@ -21,7 +21,7 @@ from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.sizes import parse_duration
 
 if TYPE_CHECKING:
-    from paddock.gate.approvals import Approval, Approvals
+    from paddock.gate.approvals.questions import Approval, Approvals
     from paddock.model.action import Action
     from paddock.policy.decide import Policy
 
@@ -78,7 +78,7 @@ def _list_options(parser: CommandParser, *, is_top: bool = False) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     from paddock.cli.render.approvals import approval_json, approvals_table, watch
-    from paddock.gate.approvals import PENDING
+    from paddock.gate.approvals.questions import PENDING
 
     approvals = _approvals()
     if options.watch:
@@ -107,7 +107,7 @@ def _approve(options: argparse.Namespace) -> int:
     by = login_from(options)
     if not options.always:
         return _say(approvals.approve(options.id, by, options.reason), options)
-    from paddock.gate.proposals import Proposals, sketch
+    from paddock.gate.approvals.proposals import Proposals, sketch
 
     question = approvals.get(options.id)
     policy = read_policy(options.file) if options.file else approvals.policy_of(question)
@@ -145,7 +145,7 @@ def _deny(options: argparse.Namespace) -> int:
 
 
 def _edit(options: argparse.Namespace) -> int:
-    from paddock.gate.editing import change_lines, parse_arguments, with_changes
+    from paddock.gate.approvals.argument_edits import change_lines, parse_arguments, with_changes
 
     approvals = _approvals()
     question = approvals.get(options.id)
@@ -168,12 +168,12 @@ def _edit(options: argparse.Namespace) -> int:
 def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
     import subprocess
 
-    from paddock.gate.editing import arguments_file, editor_words, read_arguments
+    from paddock.gate.approvals.argument_edits import arguments_file, editor_command, read_arguments
 
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or ""
     with arguments_file(shown) as path:
         try:
-            code = subprocess.run([*editor_words(editor), str(path)], check=False).returncode
+            code = subprocess.run([*editor_command(editor), str(path)], check=False).returncode
         except OSError as error:
             raise InvalidInput(f"$EDITOR cannot be started: {error.strerror}") from None
         if code:
@@ -187,9 +187,9 @@ def _in_editor(shown: dict[str, Any]) -> dict[str, Any]:
 def check_edit(approvals: Approvals, approval: Approval, arguments: Mapping[str, Any]) -> None:
     """Raise InvalidInput for an edit that could not be carried out, or that the terms of the run
     would block. The run, which is another process, decides on it again in any case."""
-    from paddock.gate.editing import check_decision, check_fields
+    from paddock.gate.approvals.argument_edits import check_decision, check_fields
+    from paddock.gate.approvals.proposals import asked_action
     from paddock.gate.ledger import Accounts
-    from paddock.gate.proposals import asked_action
 
     action = asked_action(approval)
     policy = approvals.policy_of(approval)
@@ -204,7 +204,7 @@ def _rebuilt(action: Action, arguments: Mapping[str, Any], policy: Policy | None
     """Return the edited action as its door would build it again."""
     from msgspec.structs import replace
 
-    from paddock.gate.editing import check_editable
+    from paddock.gate.approvals.argument_edits import check_editable
     from paddock.model.action import Kind
 
     if action.kind is Kind.MODEL:
@@ -212,16 +212,16 @@ def _rebuilt(action: Action, arguments: Mapping[str, Any], policy: Policy | None
     if action.kind is not Kind.HTTP:
         check_editable(action)
         return replace(action, arguments=arguments)
-    from paddock.doors.network.requests import rebuilt, recorded_proposal
+    from paddock.doors.network.request import rebuild_action, recorded_proposal
 
     network = None if policy is None else policy.network
     proposal = recorded_proposal(action, () if network is None else network.graphql)
-    return rebuilt(proposal, action, arguments)
+    return rebuild_action(proposal, action, arguments)
 
 
 def _stats(options: argparse.Namespace) -> int:
     from paddock.cli.render.approvals import statistics_json, statistics_table
-    from paddock.gate.statistics import rule_statistics
+    from paddock.gate.approvals.statistics import rule_statistics
 
     window_s = parse_duration(options.since, "--since") if options.since else None
     statistics = rule_statistics(_approvals(), agent=options.agent, window_s=window_s)
@@ -232,7 +232,7 @@ def _stats(options: argparse.Namespace) -> int:
 
 def _proposals(options: argparse.Namespace) -> int:
     from paddock.cli.render.approvals import proposal_json
-    from paddock.gate.proposals import Proposals
+    from paddock.gate.approvals.proposals import Proposals
 
     proposals = Proposals(_approvals().store)
     if options.discard:
@@ -249,8 +249,8 @@ def _proposals(options: argparse.Namespace) -> int:
 
 
 def _approvals() -> Approvals:
-    from paddock.gate.approvals import Approvals
-    from paddock.gate.opening import gate_store
+    from paddock.gate.approvals.questions import Approvals
+    from paddock.gate.run_gate import gate_store
     from paddock.state.home import Home
 
     return Approvals(gate_store(Home.find()))

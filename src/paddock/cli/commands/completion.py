@@ -303,7 +303,7 @@ def _snapshots(current: str) -> Iterator[str]:
     import time
 
     from paddock.state.home import Home
-    from paddock.state.snapshots import SnapshotStore
+    from paddock.state.snapshots.store import SnapshotStore
 
     directory = Home.locate().snapshots
     snapshots = SnapshotStore(directory).list() if directory.exists() else []

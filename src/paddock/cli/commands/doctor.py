@@ -22,7 +22,7 @@ from paddock.model.errors import CommandExitException, HostCannot, PaddockError
 
 if TYPE_CHECKING:
     from paddock.doors.machine.sandbox import Sandbox
-    from paddock.fence.base import Finding
+    from paddock.fence.driver import ProbeFinding
     from paddock.state.home import Home
 
 _LIMITS = {"memory": "128MiB", "pids": 24, "disk": "32MiB", "cpu": 1}
@@ -79,7 +79,7 @@ def make_parser() -> CommandParser:
 
 def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
-    from paddock.fence.container.probe import probe
+    from paddock.fence.registry import driver_class
     from paddock.state.home import Home
 
     home = Home.find()
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> int:
     checks = 1 + (1 + len(_ATTEMPTS) if is_tested else 0)
     progress = Progress(checks, is_shown=is_tested and not options.json)
     progress.begin("this host")
-    probed = probe(home)
+    probed = driver_class().probe(home)
     progress.end()
     findings, proofs = probed.findings, {}
     runs: list[str] = []
@@ -187,7 +187,7 @@ def _must_fail(
 
 
 def _plain(
-    home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None], is_sound: bool
+    home: Home, findings: tuple[ProbeFinding, ...], proofs: dict[str, str | None], is_sound: bool
 ) -> dict[str, object]:
     return {
         "ok": is_sound,
@@ -200,13 +200,15 @@ def _plain(
     }
 
 
-def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | None]) -> None:
-    from paddock.fence.base import Finding
+def _show(home: Home, findings: tuple[ProbeFinding, ...], proofs: dict[str, str | None]) -> None:
+    from paddock.fence.driver import ProbeFinding
 
     width = line_width()
     who = "root" if os.geteuid() == 0 else "ordinary user"
     print("\n".join(labelled("", f"Linux {platform.release()}, {who}, {home.root}", width)))
-    network = Finding("network", True, "own namespace, loopback only unless the file allows more")
+    network = ProbeFinding(
+        "network", True, "own namespace, loopback only unless the file allows more"
+    )
     for finding in (*findings[:2], network, *findings[2:]):
         failure = proofs.get(finding.name)
         if not finding.is_enforced:
@@ -226,11 +228,11 @@ def _show(home: Home, findings: tuple[Finding, ...], proofs: dict[str, str | Non
                 print("\n".join(labelled(f"{'':20}{label}", text, width)))
 
 
-def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
+def prove_door(runs: list[str]) -> tuple[ProbeFinding, str | None]:
     """Return what was found, and what went wrong if it is there and does not hold. The id of the
     run that showed it is added to `runs`."""
     from paddock.cli.own_sandbox import create_sandbox
-    from paddock.fence.base import Finding
+    from paddock.fence.driver import ProbeFinding
 
     token = os.urandom(8).hex()
     with _serve(token) as port:
@@ -241,11 +243,11 @@ def prove_door(runs: list[str]) -> tuple[Finding, str | None]:
         try:
             with create_sandbox("doctor", network=network, timeout=120) as box:
                 runs.append(box.sandbox_id)
-                return Finding(DOOR, True, _BY), _attempt_network(box, token)
+                return ProbeFinding(DOOR, True, _BY), _attempt_network(box, token)
         except HostCannot as error:
-            return Finding(DOOR, False, "", error.message, error.hint), None
+            return ProbeFinding(DOOR, False, "", error.message, error.hint), None
         except PaddockError as error:
-            return Finding(DOOR, True, _BY), error.message
+            return ProbeFinding(DOOR, True, _BY), error.message
 
 
 def _attempt_network(box: Sandbox, token: str) -> str | None:

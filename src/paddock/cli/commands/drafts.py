@@ -14,7 +14,7 @@ from paddock.cli.output import first_or_late, say, say_json, say_list
 from paddock.cli.parser import CommandParser
 from paddock.cli.render.table import age, terminal_table
 from paddock.cli.trust_prompt import add_trust
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.gate.drafts import Draft, Drafts
@@ -84,7 +84,7 @@ def _list(options: argparse.Namespace) -> int:
 def _show(options: argparse.Namespace) -> int:
     import shutil
 
-    from paddock.gate.showing import draft_lines
+    from paddock.gate.approvals.question_text import draft_lines
 
     draft = _drafts().get(options.id)
     if options.json:
@@ -114,7 +114,7 @@ def _send(options: argparse.Namespace) -> int:
 
 def _drafts() -> Drafts:
     from paddock.gate.drafts import Drafts
-    from paddock.gate.opening import gate_store
+    from paddock.gate.run_gate import gate_store
     from paddock.state.home import Home
 
     return Drafts(gate_store(Home.find()))
@@ -129,7 +129,7 @@ def _table(drafts: Sequence[Draft]) -> str:
         (
             draft.draft_id,
             draft.state,
-            plain(draft.agent, 60),
+            printable(draft.agent, 60),
             call_summary(draft.action.kind, draft.action.name, draft.action.arguments),
             age(time.time() - draft.made_at),
         )

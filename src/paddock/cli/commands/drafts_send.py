@@ -16,16 +16,15 @@ from paddock.cli.output import say_json, warn
 from paddock.cli.policy_file import read_policy
 from paddock.cli.trust_prompt import trust_from
 from paddock.doors.trust import check_trust
-from paddock.gate.drafts import Draft, Drafts
+from paddock.gate.drafts import Draft, Drafts, check_sendable, check_waiting, send
 from paddock.gate.gate import Gate
-from paddock.gate.opening import approvers_for, open_gate
-from paddock.gate.sending import check_sendable, check_waiting, send
+from paddock.gate.run_gate import approvers_for, open_gate
 from paddock.journal.errors import JournalBroken
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind, Receipt, Stage
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.events import Opened
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.policy.decide import Policy
 from paddock.state.home import Home, new_id
 
@@ -83,7 +82,7 @@ def _report(sent: Sent, options: argparse.Namespace) -> int:
         return 0
     is_draft = draft.state == "draft"
     then = "it is a draft again" if is_draft else f"it stays {draft.state}"
-    why = plain(receipt.error or "")
+    why = printable(receipt.error or "")
     message = f"{draft.draft_id} not sent, {then}: {receipt.outcome.value}: {why}"
     hint = (
         f"\n  hint: look there whether it was; then paddock drafts discard --stuck {draft.draft_id}"
@@ -119,7 +118,13 @@ def _send_call(drafts: Drafts, draft: Draft, options: argparse.Namespace, by: st
 
 
 def _send_request(drafts: Drafts, draft: Draft, policy: Policy, by: str) -> Sent:
-    from paddock.doors.network.sending import for_real, load_secrets, read_request, remake, sending
+    from paddock.doors.network.drafts.delivery import (
+        for_real,
+        load_secrets,
+        open_delivery,
+        read_request,
+        remake,
+    )
 
     home, policy = Home.find(), for_real(policy)
     kept = read_request(draft, drafts, home, policy)
@@ -129,7 +134,7 @@ def _send_request(drafts: Drafts, draft: Draft, policy: Policy, by: str) -> Sent
         with _gate(draft, policy, keeper.masker_values()) as gate:
 
             async def carry_out() -> Receipt:
-                with sending(remade, gate, keeper) as live:
+                with open_delivery(remade, gate, keeper) as live:
                     return await send(drafts, draft.draft_id, gate, live, by,
                                       action=remade.action, rebuild=remade.rebuild)  # fmt: skip
 

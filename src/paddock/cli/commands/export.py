@@ -28,7 +28,7 @@ def make_parser() -> CommandParser:
 @command(make_parser)
 def main(options: argparse.Namespace) -> int:
     from paddock.cli.journals import find_journal
-    from paddock.journal.export import Format, export
+    from paddock.journal.export.formats import Format, export
 
     directory = find_journal(options.run)
     write_pieces(export(directory, Format(options.format)), options.output)

@@ -10,7 +10,7 @@ from paddock.cli.output import say, say_json
 from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.table import terminal_table
 from paddock.model.errors import InvalidInput, NotFound
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def _list(directory: Path, options: argparse.Namespace) -> int:
         files = [_as_json(path, node) for path, node in entries]
         say_json({"tree": tree, "is_whole": not store.tree(tree).is_cut, "files": files})
         return 0
-    rows = [(_mode(node), node.size, f"{plain(path or '/', 4096)}{_more(node)}")
+    rows = [(_mode(node), node.size, f"{printable(path or '/', 4096)}{_more(node)}")
             for path, node in entries]  # fmt: skip
     say(terminal_table(("MODE", "BYTES", "PATH"), rows))
     if store.tree(tree).is_cut:
@@ -66,7 +66,7 @@ def _cat(directory: Path, options: argparse.Namespace) -> int:
     if node is None or node.kind is NodeKind.WHITEOUT:
         raise _not_recorded(options.path)
     if node.kind is not NodeKind.FILE:
-        raise InvalidInput(f"{plain(options.path, 200)} is a {node.kind.value}, not a file")
+        raise InvalidInput(f"{printable(options.path, 200)} is a {node.kind.value}, not a file")
     sys.stdout.flush()
     for chunk in store.open_blob(node):
         sys.stdout.buffer.write(chunk)
@@ -76,7 +76,7 @@ def _cat(directory: Path, options: argparse.Namespace) -> int:
 
 def _not_recorded(path: str) -> NotFound:
     return NotFound(
-        f"{plain(path, 200)} is not among the recorded files",
+        f"{printable(path, 200)} is not among the recorded files",
         hint="what the agent only read is in the sources of its mounts",
     )
 
@@ -87,7 +87,7 @@ def _inside(directory: Path, path: str | None) -> str | None:
         return path
     import posixpath
 
-    from paddock.run.changed import configuration_of
+    from paddock.run.changes import configuration_of
 
     project = configuration_of(directory).cwd
     if not project.startswith("/"):
@@ -123,7 +123,7 @@ def _more(node: Node) -> str:
     from paddock.state.trees.nodes import NodeKind
 
     if node.kind is NodeKind.SYMLINK:
-        return f" -> {plain(node.target, 1000)}"
+        return f" -> {printable(node.target, 1000)}"
     if node.kind is NodeKind.WHITEOUT:
         return "  (deleted)"
     return "" if node.is_kept else "  (this version was not stored)"

@@ -24,7 +24,7 @@ from paddock.cli.exit_codes import ExitCode
 from paddock.cli.parser import CommandParser
 from paddock.cli.trust_prompt import trust_from
 from paddock.model.errors import InvalidInput, PaddockError
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.doors.trust import Trust
@@ -64,9 +64,9 @@ def make_parser() -> CommandParser:
 def main(arguments: list[str]) -> int:
     arguments, command = split_command(arguments)
     options = make_parser().parse_args(arguments)
-    from paddock.fence.container.rousing import early
+    from paddock.fence.registry import early_start
 
-    with early():
+    with early_start():
         return _fork(options, command)
 
 
@@ -197,12 +197,12 @@ class ForkProgress:
 
 def _end(result: FinishedRun) -> str:
     if result.error is not None:
-        return f"not started: {plain(result.error, 200)}"
+        return f"not started: {printable(result.error, 200)}"
     if result.divergence is not None:
         step = result.divergence.step
         return f"left its record {'at its end' if step is None else f'at step {step}'}"
     if result.exit_code is None:
-        return f"ended: {plain(result.ended_by, 100)}"
+        return f"ended: {printable(result.ended_by, 100)}"
     return f"exit code {result.exit_code}"
 
 
@@ -211,7 +211,7 @@ def _fault_text(faults: Any) -> str:
     fault = faults[0] if isinstance(faults, list) and faults else faults
     if isinstance(fault, Mapping):
         fault = fault.get("id") or fault.get("fault")
-    return plain(f"fault {fault}", 60)
+    return printable(f"fault {fault}", 60)
 
 
 def _compare(directory: Path, results: Sequence[FinishedRun], options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from paddock.cli.render.cells import labelled
 from paddock.cli.render.table import line_width
 from paddock.doors.trust import remember
 from paddock.model.errors import InvalidInput
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.policy.decide import Policy
 
 NAME = "paddock.yaml"
@@ -95,7 +95,7 @@ def _lines(project: Project, path: Path) -> list[str]:
         facts.append(("settings", f"{_some(project.settings)} (commented: not passed on)"))
     if project.hidden:
         facts.append(("hidden", _some(project.hidden)))
-    lines = [f"{plain(str(path))} is written, for the agent {project.agent}."]
+    lines = [f"{printable(str(path))} is written, for the agent {project.agent}."]
     for label, text in facts:
         lines += labelled(f"  {label:<10}", text, line_width())
     lines.append("Next:")
@@ -103,20 +103,20 @@ def _lines(project: Project, path: Path) -> list[str]:
     in_dot_env = {variable.name for variable in project.variables if variable.file == ".env"}
     if not in_dot_env.isdisjoint([*keys, *project.secrets]):
         word = shlex.quote(os.path.join(".", dot_env))  # a shell wants a slash in it
-        lines.append(f"  set -a; . {plain(word)}; set +a  # the secrets, into your environment")
+        lines.append(f"  set -a; . {printable(word)}; set +a  # the secrets, into your environment")
     lines += [
         f"  export {key}=...  # is not set here"
         for key in keys
         if key not in os.environ and key not in in_dot_env
     ]
-    lines.append(f"  paddock policy check {plain(str(path))}")
+    lines.append(f"  paddock policy check {printable(str(path))}")
     lines.append(f"  paddock run -- {_example(project)}")
     return lines
 
 
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _MAX_SHOWN
-    shown = ", ".join(plain(name) for name in names[:_MAX_SHOWN])
+    shown = ", ".join(printable(name) for name in names[:_MAX_SHOWN])
     return f"{shown} and {more} more" if more > 0 else shown
 
 

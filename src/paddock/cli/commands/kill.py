@@ -11,7 +11,7 @@ from paddock.cli.parser import CommandParser
 from paddock.model.errors import InvalidInput, NotFound, SandboxError
 
 if TYPE_CHECKING:
-    from paddock.state.home import Record
+    from paddock.state.home import SandboxRecord
 
 
 def make_parser() -> CommandParser:
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     return 1 if failed else 0
 
 
-def _end(record: Record) -> None:
+def _end(record: SandboxRecord) -> None:
     from paddock.doors.machine.sandbox import Sandbox
 
     try:

@@ -177,7 +177,7 @@ def _usual_effect(kind: Kind, arguments: Mapping[str, Any]) -> Effect:
 
 def _from_fields(kind: Kind, content: Mapping[str, Any]) -> Action:
     """Return an action by its fields, as an example of a rule has them, with its door's effect."""
-    from paddock.policy.examples import known_keys
+    from paddock.policy.analysis.examples import known_keys
 
     _check_keys(kind, content, known_keys(kind))
     build = {
@@ -206,7 +206,7 @@ def _with_effect(action: Action, content: Mapping[str, Any]) -> Action:
 
 
 def _request(content: Mapping[str, Any], policy: Policy) -> Action | SampleActions:
-    from paddock.doors.network.requests import written
+    from paddock.doors.network.request import written
     from paddock.doors.network.sample_request import SampleRequest
 
     _check_keys(Kind.HTTP, content, _REQUEST_KEYS)
@@ -281,8 +281,8 @@ def _code(content: Mapping[str, Any]) -> Action:
 
 
 def _connect(content: Mapping[str, Any]) -> Action:
-    from paddock.doors.network.requests import Origin
-    from paddock.doors.network.streams import connect_action
+    from paddock.doors.network.origin import Origin
+    from paddock.doors.network.passthrough import connect_action
     from paddock.model.hosts import canonical_host
 
     origin = Origin("https", canonical_host(_text(content, "host")), _port(content))
@@ -290,7 +290,7 @@ def _connect(content: Mapping[str, Any]) -> Action:
 
 
 def _dns(content: Mapping[str, Any]) -> Action:
-    from paddock.doors.network.streams import dns_action
+    from paddock.doors.network.passthrough import dns_action
     from paddock.model.hosts import canonical_host
 
     return dns_action(canonical_host(_text(content, "name")), "A")

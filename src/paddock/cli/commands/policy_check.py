@@ -16,10 +16,10 @@ from msgspec.structs import asdict, replace
 from paddock.cli.output import say, say_json, warn
 from paddock.cli.policy_file import STDIN, read_text
 from paddock.model.errors import HostCannot, InvalidInput, PaddockError
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.policy.lint import Finding
+    from paddock.policy.analysis.lint import LintFinding
     from paddock.policy.rules import Rule
 
 _EXAMPLE_FAILS = "example-fails"
@@ -29,7 +29,7 @@ _MAX_EXAMPLE = 200
 def check_files(options: argparse.Namespace) -> int:
     """Write every finding of every file, as compilers write them."""
     from paddock.cli.commands.policy import DEFAULT_FILE
-    from paddock.policy.review import Level
+    from paddock.policy.analysis.review import Level
 
     paths = [Path(word) for word in options.files] or [DEFAULT_FILE]
     findings_by_file = [(str(path), _findings(read_text(path), path)) for path in paths]
@@ -53,9 +53,9 @@ def check_files(options: argparse.Namespace) -> int:
     )
 
 
-def _findings(text: str, path: Path) -> list[Finding]:
-    from paddock.policy.lint import check
-    from paddock.policy.review import Level
+def _findings(text: str, path: Path) -> list[LintFinding]:
+    from paddock.policy.analysis.lint import check
+    from paddock.policy.analysis.review import Level
 
     findings = check(text, str(path))
     if path != STDIN and not any(finding.level is Level.ERROR for finding in findings):
@@ -63,11 +63,11 @@ def _findings(text: str, path: Path) -> list[Finding]:
     return findings
 
 
-def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
+def _replay_findings(text: str, path: Path) -> Iterator[LintFinding]:
     """Yield what the replay of a run would refuse under `replay.vary`."""
+    from paddock.policy.analysis.lint import LintFinding
+    from paddock.policy.analysis.review import Level
     from paddock.policy.file import read_draft
-    from paddock.policy.lint import Finding
-    from paddock.policy.review import Level
     from paddock.run.matching.rules import vary_of
 
     draft = read_draft(text, path.name)
@@ -77,16 +77,16 @@ def _replay_findings(text: str, path: Path) -> Iterator[Finding]:
         except InvalidInput as error:
             place = draft.document.place(("replay", "vary", number))
             message = f"replay.vary: {error.message}"
-            yield Finding(Level.ERROR, None, "invalid", place.line, place.column, message,
+            yield LintFinding(Level.ERROR, None, "invalid", place.line, place.column, message,
                           error.hint)  # fmt: skip
 
 
-def world_findings(text: str, path: Path) -> Iterator[Finding]:
+def world_findings(text: str, path: Path) -> Iterator[LintFinding]:
     """Yield what only the stand-ins themselves know to be wrong: each one of the file is made, with
     its seed, and closed again."""
+    from paddock.policy.analysis.lint import LintFinding
+    from paddock.policy.analysis.review import Level
     from paddock.policy.file import read_draft
-    from paddock.policy.lint import Finding
-    from paddock.policy.review import Level
     from paddock.world.world import World
 
     draft = read_draft(text, path.name)
@@ -101,22 +101,24 @@ def world_findings(text: str, path: Path) -> Iterator[Finding]:
                 place = draft.document.place(("world", stand_in.place))
                 # What this machine lacks, another one may have.
                 level = Level.WARNING if isinstance(error, HostCannot) else Level.ERROR
-                yield Finding(level, None, "invalid", place.line, place.column, error.message,
+                yield LintFinding(level, None, "invalid", place.line, place.column, error.message,
                               error.hint)  # fmt: skip
             else:
                 asyncio.run(made.close())
 
 
-def _line(name: str, finding: Finding) -> str:
-    hint = f"\n  hint: {plain(finding.hint)}" if finding.hint else ""
+def _line(name: str, finding: LintFinding) -> str:
+    hint = f"\n  hint: {printable(finding.hint)}" if finding.hint else ""
     where = f"{name}:{finding.line}:{finding.column}"
-    rule = f"{plain(finding.rule_id, 80)}: " if finding.rule_id else ""
-    return f"{where}: {finding.level.value}: {rule}{plain(finding.message)} [{finding.code}]{hint}"
+    rule = f"{printable(finding.rule_id, 80)}: " if finding.rule_id else ""
+    return (
+        f"{where}: {finding.level.value}: {rule}{printable(finding.message)} [{finding.code}]{hint}"
+    )
 
 
-def _sarif(findings_by_file: list[tuple[str, list[Finding]]]) -> dict[str, Any]:
+def _sarif(findings_by_file: list[tuple[str, list[LintFinding]]]) -> dict[str, Any]:
     """Return one log with one run: code hosts do not take several of one tool."""
-    from paddock.policy.lint import sarif
+    from paddock.policy.analysis.lint import sarif
 
     logs = [sarif(findings, Path(name).as_posix()) for name, findings in findings_by_file]
     first = logs[0]
@@ -154,7 +156,7 @@ def test_file(options: argparse.Namespace) -> int:
 
 
 def _try_examples(rule: Rule) -> Iterator[_Tried]:
-    from paddock.policy.examples import failures
+    from paddock.policy.analysis.examples import failures
 
     failed = {(key, number): why for key, number, why in failures(rule)}
     numbers = {"match": 0, "not_match": 0}
@@ -165,13 +167,13 @@ def _try_examples(rule: Rule) -> Iterator[_Tried]:
 
 
 def _example_line(tried: _Tried) -> str:
-    shown = plain(json.dumps(tried.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
+    shown = printable(json.dumps(tried.example, ensure_ascii=False, default=str), _MAX_EXAMPLE)
     line = f"{tried.rule_id}: {tried.should} {shown}"
-    return f"ok    {line}" if tried.why_not is None else f"FAIL  {line}: {plain(tried.why_not)}"
+    return f"ok    {line}" if tried.why_not is None else f"FAIL  {line}: {printable(tried.why_not)}"
 
 
 def print_schema(options: argparse.Namespace) -> int:
-    from paddock.policy.schema import json_schema
+    from paddock.policy.terms import json_schema
 
     say(json.dumps(json_schema(), indent=2))
     return 0

@@ -11,9 +11,9 @@ from paddock.cli.output import say, say_json
 from paddock.cli.policy_file import read_policy
 from paddock.model.action import Action, Decision, Verdict
 from paddock.model.errors import InvalidInput
-from paddock.model.plain import plain
+from paddock.model.printable import printable
+from paddock.policy.analysis.explanation import Explanation, explain
 from paddock.policy.decide import Policy
-from paddock.policy.explain import Explanation, explain
 from paddock.policy.reach import NETWORK_KINDS
 
 _MAX_CALL = 400
@@ -38,7 +38,7 @@ def explain_action(options: argparse.Namespace) -> int:
         for explanation in explanations
         for line in [*explanation.lines(_call(explanation.action)), ""]
     ][:-1]
-    say("\n".join(map(plain, [*lines, *([f"note: {remark}"] if remark else [])])))
+    say("\n".join(map(printable, [*lines, *([f"note: {remark}"] if remark else [])])))
     return 0
 
 

@@ -15,14 +15,14 @@ from paddock.cli.output import counts, say, say_json, warn, write_pieces
 from paddock.cli.policy_file import read_policy
 from paddock.cli.render.table import terminal_table
 from paddock.model.errors import InvalidInput, NotFound
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.gate.recorded import PastEvent
-    from paddock.journal.index_rows import RunRow
+    from paddock.gate.recorded_actions import PastEvent
+    from paddock.journal.index.rows import RunRow
     from paddock.model.action import Stage
-    from paddock.policy.compare import Change
+    from paddock.policy.analysis.candidate import DecisionChange
     from paddock.policy.decide import Policy
 
 _DIRECTIONS = ("looser", "tighter", "different")
@@ -37,7 +37,7 @@ class _Counted:
         self.number = 0
 
     def __iter__(self) -> Iterator[PastEvent]:
-        from paddock.policy.compare import RecordedAction
+        from paddock.policy.analysis.candidate import RecordedAction
 
         for event in self._events:
             self.number += isinstance(event, RecordedAction) and event.run not in self._background
@@ -46,9 +46,9 @@ class _Counted:
 
 def replay_runs(options: argparse.Namespace) -> int:
     """Tell what the candidate file decides otherwise than it was decided then."""
-    from paddock.gate.recorded import recorded_in_order
+    from paddock.gate.recorded_actions import recorded_in_order
     from paddock.journal.log import RunLog
-    from paddock.policy.compare import replay
+    from paddock.policy.analysis.candidate import replay
 
     policy = read_policy(options.file, options.stage)
     directories = _directories(options)
@@ -74,11 +74,11 @@ def replay_runs(options: argparse.Namespace) -> int:
 
 def learn_runs(options: argparse.Namespace) -> int:
     """Write the smallest paddock file that the runs needed, for review."""
-    from paddock.gate.recorded import lessons
+    from paddock.gate.recorded_actions import lessons
     from paddock.gate.signed_journals import check_trusted
     from paddock.journal.log import RunLog
     from paddock.model.action import Stage
-    from paddock.policy.learn import learn
+    from paddock.policy.analysis.proposed_file import learn
     from paddock.state.home import Home
 
     if options.output is not None and os.path.lexists(options.output) and not options.force:
@@ -102,7 +102,7 @@ def learn_runs(options: argparse.Namespace) -> int:
     return 0
 
 
-def direction(change: Change) -> str:
+def direction(change: DecisionChange) -> str:
     """Return whether the candidate is looser, tighter or different about an action."""
     before, after = change.before.verdict.strictness, change.after.verdict.strictness
     if after == before:
@@ -166,18 +166,18 @@ def _warn_of_stages(directories: list[Path], stage: Stage) -> None:
              f"--stage {other} decides as they were decided")  # fmt: skip
 
 
-def _say_changes(changes: list[Change], limit: int) -> None:
+def _say_changes(changes: list[DecisionChange], limit: int) -> None:
     from paddock.cli.render.calls import call_summary
     from paddock.cli.render.replay import verdict_text
 
     rows: list[tuple[object, ...]] = [
         (
-            plain(change.run, 40),
+            printable(change.run, 40),
             change.step,
             direction(change),
             verdict_text(change.before),
             verdict_text(change.after),
-            plain(change.after.decided_by, 40),
+            printable(change.after.decided_by, 40),
             call_summary(change.action.kind, change.action.name, change.action.arguments),
         )
         for change in changes[:limit]
@@ -196,7 +196,7 @@ def _say_changes(changes: list[Change], limit: int) -> None:
 
 
 def _as_json(
-    changes: list[Change], directions: Counter[str], actions: int, runs: int
+    changes: list[DecisionChange], directions: Counter[str], actions: int, runs: int
 ) -> dict[str, Any]:
     from paddock.cli.render.replay import decision_json
     from paddock.gate.drafts import action_as_json

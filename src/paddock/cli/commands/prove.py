@@ -22,7 +22,7 @@ def make_parser() -> CommandParser:
 @command(make_parser)
 def main(options: argparse.Namespace) -> int:
     from paddock.cli.journals import find_journal
-    from paddock.journal.prove import prove
+    from paddock.journal.integrity.proof import prove
 
     proof = prove(find_journal(options.run, may_be_file=True), options.step)
     write_pieces([json.dumps(proof, indent=1), "\n"], options.output)

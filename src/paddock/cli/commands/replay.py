@@ -57,9 +57,9 @@ def main(arguments: list[str]) -> int:
     arguments, command = split_command(arguments)
     options = make_parser().parse_args(arguments)
     if options.agent:
-        from paddock.fence.container.rousing import early
+        from paddock.fence.registry import early_start
 
-        with early():
+        with early_start():
             return _replay_agent(options, command)
     if command:
         raise InvalidInput("replay: a command is for --agent", hint="say --agent -- COMMAND")

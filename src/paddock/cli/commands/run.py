@@ -24,7 +24,7 @@ MAX_STDIN = 8 << 20
 _MAX_PARENTS = 8
 _AT_THE_END = (
     "paddock.run.report",
-    "paddock.run.changed",
+    "paddock.run.changes",
     "paddock.cli.render.run_summary",
     "paddock.cli.project.unpassed_variables",
 )
@@ -55,9 +55,9 @@ def main(arguments: list[str]) -> int:
     command = command_from(options)
     if not command:
         raise InvalidInput("run: no command", hint="e.g. paddock run -- python my_agent.py")
-    from paddock.fence.container.rousing import early
+    from paddock.fence.registry import early_start
 
-    with early():
+    with early_start():
         return _run(options, command)
 
 

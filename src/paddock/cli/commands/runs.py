@@ -12,8 +12,8 @@ from paddock.cli.render.table import line_width
 from paddock.model.plural import many
 
 if TYPE_CHECKING:
-    from paddock.journal.index import Index
-    from paddock.journal.index_rows import RunRow
+    from paddock.journal.index.index import RunIndex
+    from paddock.journal.index.rows import RunRow
 
 LISTED = 20  # runs, if nobody asks for more
 
@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _say(index: Index, options: argparse.Namespace) -> None:
+def _say(index: RunIndex, options: argparse.Namespace) -> None:
     from paddock.cli.render.runs import branch_json, branches, run_json, run_table, tree_table
 
     runs = _choose(index, options)
@@ -70,7 +70,7 @@ def _say(index: Index, options: argparse.Namespace) -> None:
         say(run_table(runs, line_width()))
 
 
-def _choose(index: Index, options: argparse.Namespace) -> list[RunRow]:
+def _choose(index: RunIndex, options: argparse.Namespace) -> list[RunRow]:
     from itertools import islice
 
     from paddock.cli.journals import newest_first

@@ -11,12 +11,12 @@ from pathlib import Path
 from paddock.cli.journals import all_indexed, find_journal, newest_first, state_of
 from paddock.cli.output import check_person, confirm, say, say_json, warn
 from paddock.cli.render.table import line_width
-from paddock.journal.index_rows import RunRow
+from paddock.journal.index.rows import RunRow
 from paddock.model.errors import InvalidInput
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.sizes import format_size
-from paddock.run.removing import Removed, check_removable, remove_runs, without_needed
+from paddock.run.removal import Removed, check_removable, remove_runs, without_needed
 from paddock.state.home import Home
 
 _MAX_NAME = 40
@@ -76,7 +76,7 @@ def _say(removed: Removed, kept: dict[str, list[str]], options: argparse.Namespa
                   "remark": removed.remark})  # fmt: skip
         return
     for run, by in kept.items():
-        warn(f"{plain(run, _MAX_NAME)} stays: {plain(', '.join(by), 200)} come from it")
+        warn(f"{printable(run, _MAX_NAME)} stays: {printable(', '.join(by), 200)} come from it")
     freed = f", {format_size(removed.tree_bytes)} of files" if removed.tree_bytes else ""
     say(f"removed {many(len(removed.runs), 'run')}{freed}")
     if removed.remark:

@@ -35,15 +35,15 @@ from paddock.cli.render.steps import (
 from paddock.cli.render.table import line_width
 from paddock.journal.codec import body_of
 from paddock.journal.conversations import request_of
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow, StepRow
+from paddock.journal.index.index import RunIndex
+from paddock.journal.index.rows import RunRow, StepRow
 from paddock.journal.log import RunLog
 from paddock.journal.segments import segments
 from paddock.model.action import Kind
 from paddock.model.errors import NotFound, PaddockError
 from paddock.model.events import Proposed, Record
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import Step
 from paddock.state.home import Home
 
@@ -88,7 +88,7 @@ def main(options: argparse.Namespace) -> int:
 # ---- a run ---------------------------------------------------------------------------------------
 
 
-def _write_text(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+def _write_text(index: RunIndex, run: RunRow, options: argparse.Namespace) -> None:
     log, width = RunLog(Path(run.directory)), line_width()
     say("\n".join(header_lines(run, log.opened, log.last_head(), state_of(run), width)))
     if not run.steps:
@@ -109,7 +109,7 @@ def _write_ending(run: RunRow) -> None:
     """Write what an agent's run came to. A very long journal is not read again for it."""
     from paddock.cli.render.run_lines import LineStyle
     from paddock.cli.render.run_summary import ending_lines
-    from paddock.run.changed import report_with_files
+    from paddock.run.changes import report_with_files
 
     if run.records > _MAX_SUMMED:
         return
@@ -121,7 +121,7 @@ def _write_ending(run: RunRow) -> None:
         say("\n" + "\n".join(lines))
 
 
-def _write_json(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+def _write_json(index: RunIndex, run: RunRow, options: argparse.Namespace) -> None:
     """Write the run as it is read: it may have any number of steps."""
     log = RunLog(Path(run.directory))
     head = log.last_head()
@@ -136,7 +136,7 @@ def _write_json(index: Index, run: RunRow, options: argparse.Namespace) -> None:
     sys.stdout.write(f'], "next": {json.dumps(last if has_more else None)}}}\n')
 
 
-def _rows(index: Index, run: RunRow, options: argparse.Namespace) -> Iterator[StepRow]:
+def _rows(index: RunIndex, run: RunRow, options: argparse.Namespace) -> Iterator[StepRow]:
     """Return the rows of the steps that are asked for, without regard to the limit."""
     after = -1 if options.after is None else options.after
     return select_rows(index, run, after=after, kind=options.kind, only=options.only)
@@ -149,7 +149,7 @@ def _limit(options: argparse.Namespace) -> int | None:
 # ---- a step --------------------------------------------------------------------------------------
 
 
-def _show_step(index: Index, run: RunRow, options: argparse.Namespace) -> None:
+def _show_step(index: RunIndex, run: RunRow, options: argparse.Namespace) -> None:
     row = _row(index, run, options.step)
     log = RunLog(Path(run.directory))
     step = log.step_from(row.step, row.spot)
@@ -200,12 +200,12 @@ def _request(log: RunLog, step: Step) -> dict[str, Any]:
     return request_of(log, arguments)
 
 
-def _row(index: Index, run: RunRow, step: int) -> StepRow:
+def _row(index: RunIndex, run: RunRow, step: int) -> StepRow:
     try:
         return index.step(run.run, step)
     except NotFound:
         has = f"it has {many(run.steps, 'step')}" if run.steps else "it has none"
-        raise NotFound(f"run {plain(run.run, 60)} has no step {step}; {has}") from None
+        raise NotFound(f"run {printable(run.run, 60)} has no step {step}; {has}") from None
 
 
 def _say_if_slow(directory: Path) -> None:

@@ -12,7 +12,7 @@ from paddock.cli.render.table import table
 from paddock.model.sizes import format_size
 
 if TYPE_CHECKING:
-    from paddock.state.snapshots import SnapshotInfo
+    from paddock.state.snapshots.store import SnapshotInfo
 
 
 def make_parser() -> CommandParser:
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         print(Sandbox.connect(options.sandbox).snapshot(options.name))
         return 0
     from paddock.state.home import Home
-    from paddock.state.snapshots import SnapshotStore
+    from paddock.state.snapshots.store import SnapshotStore
 
     store = SnapshotStore(Home.find().snapshots)
     if options.action == "verify":

@@ -13,7 +13,7 @@ from paddock.cli.parser import CommandParser
 from paddock.cli.render.table import age, terminal_table
 
 if TYPE_CHECKING:
-    from paddock.state.templates import Template
+    from paddock.state.templates.store import StoredTemplate
 
 
 def make_parser() -> CommandParser:
@@ -40,12 +40,12 @@ def make_parser() -> CommandParser:
 def main(arguments: list[str]) -> int:
     options = make_parser().parse_args(arguments)
     from paddock.state.home import Home
-    from paddock.state.templates import TemplateStore
-    from paddock.state.unpack import Limits
+    from paddock.state.templates.layer_archive import UnpackLimits
+    from paddock.state.templates.store import TemplateStore
 
     store = TemplateStore(Home.find().templates)
     if options.action == "add":
-        limits = Limits.for_source(
+        limits = UnpackLimits.for_source(
             options.source, max_bytes=options.max_size, max_entries=options.max_entries
         )
         name = options.name or _name(options.source)
@@ -63,11 +63,11 @@ def _name(source: Path) -> str:
     return source.absolute().name.split(".tar")[0] or "template"
 
 
-def _as_json(template: Template) -> dict[str, str]:
+def _as_json(template: StoredTemplate) -> dict[str, str]:
     return {"name": template.name, "digest": template.digest}
 
 
-def _table(templates: Sequence[Template]) -> str:
+def _table(templates: Sequence[StoredTemplate]) -> str:
     now = time.time()
     rows = [
         (template.name, template.digest[:19], age(now - template.added_at))

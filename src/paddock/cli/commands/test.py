@@ -114,11 +114,11 @@ def _write_files(results: list[CaseResult], options: argparse.Namespace) -> None
 
 def _tell(results: list[CaseResult], options: argparse.Namespace) -> int:
     from paddock.cli.render.scenarios import result_lines, results_json
-    from paddock.run.scenarios.play import Standing
+    from paddock.run.scenarios.play import CaseStatus
 
     if options.json:
         say_json(results_json(results))
     else:
         say("\n".join(result_lines(results)))
-    is_well = all(result.standing is Standing.PASSED for result in results)
+    is_well = all(result.standing is CaseStatus.PASSED for result in results)
     return 0 if is_well else ExitCode.FAILED

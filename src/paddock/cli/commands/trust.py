@@ -12,7 +12,7 @@ from paddock.cli.output import check_person, say, say_json
 from paddock.cli.parser import CommandParser, command
 from paddock.cli.trust_prompt import ask
 from paddock.model.errors import NotTrusted
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 
 def make_parser() -> CommandParser:
@@ -94,4 +94,4 @@ def _revoke(options: argparse.Namespace) -> int:
 
 
 def _plain(text: str) -> str:
-    return plain(text, 1 << 20)
+    return printable(text, 1 << 20)

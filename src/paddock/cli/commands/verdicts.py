@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from paddock.cli.output import say, say_json
 from paddock.cli.parser import CommandParser, command
 from paddock.cli.render.table import terminal_table
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.world.verdicts import Report
+    from paddock.world.verdicts import VerdictReport
 
 _WIDEST = 70
 
@@ -37,11 +37,11 @@ def make_parser() -> CommandParser:
 def main(options: argparse.Namespace) -> int:
     from paddock.cli.journals import find_journal
     from paddock.journal.log import RunLog
-    from paddock.world.verdicts import Options, judge_run
+    from paddock.world.verdicts import VerdictOptions, judge_run
 
     people = tuple(options.person)
     directory = find_journal(options.run, is_quiet=options.json)
-    report = judge_run(RunLog(directory), Options(people))
+    report = judge_run(RunLog(directory), VerdictOptions(people))
     if options.json:
         _write_json(report)
     else:
@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
     return 1 if report.is_bad else 0
 
 
-def _write_json(report: Report) -> None:
+def _write_json(report: VerdictReport) -> None:
     say_json({
         "verdicts": [verdict.as_json() for verdict in report.verdicts],
         "counts": dict(report.counts),
@@ -57,15 +57,15 @@ def _write_json(report: Report) -> None:
     })  # fmt: skip
 
 
-def _write_text(report: Report) -> None:
+def _write_text(report: VerdictReport) -> None:
     if not report.verdicts:
         say("no fault struck in this run")
         return
     rows = [
         (
             verdict.step,
-            plain(verdict.fault_id or "-", 60),
-            plain(verdict.what, _WIDEST),
+            printable(verdict.fault_id or "-", 60),
+            printable(verdict.what, _WIDEST),
             verdict.judgement.value,
         )
         for verdict in report.verdicts
@@ -76,6 +76,6 @@ def _write_text(report: Report) -> None:
     for line, verdict in zip(lines[1:], report.verdicts, strict=True):
         say(line)
         for sentence in verdict.sentences:
-            say(f"      {plain(sentence, 400)}")
+            say(f"      {printable(sentence, 400)}")
     counts = ", ".join(f"{name} {count}" for name, count in report.counts.items())
     say(f"\n{many(len(report.verdicts), 'verdict')}: {counts}; recovered {report.recovered}")

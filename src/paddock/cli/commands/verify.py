@@ -16,15 +16,15 @@ from msgspec.structs import asdict, replace
 from paddock.cli.exit_codes import ExitCode
 from paddock.cli.output import pick, say, say_json, write_pieces
 from paddock.cli.parser import CommandParser, command
-from paddock.journal.findings import Status
-from paddock.journal.places import is_held
+from paddock.journal.integrity.findings import Status
+from paddock.journal.run_directory import is_held
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
-    from paddock.journal.findings import Report
-    from paddock.journal.keys import PublicKey
+    from paddock.journal.integrity.findings import VerifyReport
+    from paddock.journal.integrity.keys import PublicKey
     from paddock.model.events import Head, Record
 
 MAX_PROOF_BYTES = 256 << 20
@@ -74,7 +74,7 @@ def _place(word: str) -> Path:
 
 
 def _key(path: Path | None) -> PublicKey:
-    from paddock.journal.keys import PUBLIC_NAME, PublicKey
+    from paddock.journal.integrity.keys import PUBLIC_NAME, PublicKey
 
     if path is not None:
         return PublicKey.load(path)
@@ -103,9 +103,9 @@ def _verify_journal(place: Path, key: PublicKey, options: argparse.Namespace) ->
     return _EXIT_CODES[report.status]
 
 
-def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bool) -> Report:
+def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bool) -> VerifyReport:
     from paddock.gate.signed_journals import run_named
-    from paddock.journal.verify import verify
+    from paddock.journal.integrity.verify import verify
     from paddock.state.home import Home
 
     return verify(
@@ -118,7 +118,7 @@ def _report(place: Path, key: PublicKey, expected: Head | None, *, is_closed: bo
 
 
 def _saved_head(path: Path) -> Head:
-    from paddock.journal.heads import parse_head
+    from paddock.journal.integrity.heads import parse_head
 
     try:
         with open(path, "rb") as file:
@@ -131,7 +131,7 @@ def _saved_head(path: Path) -> Head:
         raise InvalidInput(f"--head: {path} is not a saved head") from None
 
 
-def _save_head(report: Report, path: Path) -> None:
+def _save_head(report: VerifyReport, path: Path) -> None:
     from paddock.journal.codec import body_of
 
     if report.head is None:
@@ -139,19 +139,19 @@ def _save_head(report: Report, path: Path) -> None:
     write_pieces([json.dumps(body_of(report.head), indent=1), "\n"], path)
 
 
-def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool) -> None:
+def _say_report(report: VerifyReport, options: argparse.Namespace, *, is_running: bool) -> None:
     if options.json:
         say_json({**_report_json(report), "is_running": is_running})
         return
 
     # A journal from elsewhere may say anything, and must not write lines of ours.
     def shown(text: str | None) -> str | None:
-        return None if text is None else plain(text)
+        return None if text is None else printable(text)
 
     problems = tuple(
         replace(
             problem,
-            text=plain(problem.text),
+            text=printable(problem.text),
             expected=shown(problem.expected),
             found=shown(problem.found),
         )
@@ -162,7 +162,7 @@ def _say_report(report: Report, options: argparse.Namespace, *, is_running: bool
         say("a process is still writing it: verify it again when the run has ended")
 
 
-def _report_json(report: Report) -> dict[str, Any]:
+def _report_json(report: VerifyReport) -> dict[str, Any]:
     from paddock.journal.codec import body_of
 
     return {
@@ -179,7 +179,7 @@ def _report_json(report: Report) -> dict[str, Any]:
 
 
 def _verify_proof(path: Path, key: PublicKey, options: argparse.Namespace) -> int:
-    from paddock.journal.prove import check_proof
+    from paddock.journal.integrity.proof import check_proof
 
     if options.head or options.save_head or options.closed:
         raise InvalidInput(f"{path} is a proof; --head, --save-head, --closed are for journals")
@@ -214,7 +214,7 @@ def _read_proof(path: Path) -> Mapping[str, Any]:
 
 def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, Any]:
     from paddock.cli.render.steps import record_json, stored_body
-    from paddock.journal.prove import is_complete
+    from paddock.journal.integrity.proof import is_complete
 
     return {
         "ok": True,
@@ -230,9 +230,9 @@ def _proof_json(proof: Mapping[str, Any], records: list[Record]) -> dict[str, An
 
 def _proof_text(proof: Mapping[str, Any], records: list[Record]) -> str:
     from paddock.cli.render.steps import record_lines, stored_body
-    from paddock.journal.prove import is_complete
+    from paddock.journal.integrity.proof import is_complete
 
-    run, key = plain(proof["run"], 60), plain(proof["key_id"], 64)
+    run, key = printable(proof["run"], 60), printable(proof["key_id"], 64)
     count = many(len(records), "record")
     count = f"all {count}" if is_complete(proof) and len(records) > 1 else count
     lines = [f"step {proof['step']} of run {run}: {count} proved, key {key}"]

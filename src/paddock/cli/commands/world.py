@@ -19,7 +19,7 @@ from paddock.model.plural import many
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from paddock.world.kept import KeptService, KeptWorld
+    from paddock.world.saved_worlds import SavedService, SavedWorld
 
 _STEPS = re.compile(r"(?P<first>[0-9]{1,12})?(?P<to>\.\.)?(?P<last>[0-9]{1,12})?")
 
@@ -148,13 +148,13 @@ def _find(word: str, *, is_quiet: bool) -> tuple[Path, str]:
 
     from paddock.cli.journals import find_journal
     from paddock.state.home import Home
-    from paddock.world.kept import kept_runs
+    from paddock.world.saved_worlds import runs_with_worlds
 
     if "/" in word or word.startswith("."):  # a run's directory in some home
         place = Path(find_journal(word).absolute())
         return place.parent.parent, place.name
     home = Home.find().root
-    runs = kept_runs(home)
+    runs = runs_with_worlds(home)
     if word == "last":
         if not runs:
             raise NotFound("no run has a world yet", hint="write `world:` in the paddock file")
@@ -168,12 +168,12 @@ def _find(word: str, *, is_quiet: bool) -> tuple[Path, str]:
     return home, find_journal(word).name  # says what is near; if it is a run, it has no world
 
 
-def _open(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
+def _open(home: Path, run: str, *, read_only: bool = True) -> SavedWorld:
     from paddock.cli.journals import replayed_in
-    from paddock.world.kept import open_kept
+    from paddock.world.saved_worlds import open_saved_world
 
     try:
-        return open_kept(home, run, read_only=read_only)
+        return open_saved_world(home, run, read_only=read_only)
     except NotFound as error:
         try:
             replayed = replayed_in(home / "runs" / run)
@@ -185,11 +185,11 @@ def _open(home: Path, run: str, *, read_only: bool = True) -> KeptWorld:
         raise NotFound(f"{run} is a replay: no stand-in answered", hint=hint) from None
 
 
-def _choose(world: KeptWorld, word: str | None) -> list[KeptService]:
+def _choose(world: SavedWorld, word: str | None) -> list[SavedService]:
     return world.services if word is None else [world.service(word)]
 
 
-def _refuse_reset(world: KeptWorld, home: Path, *, is_forced: bool) -> None:
+def _refuse_reset(world: SavedWorld, home: Path, *, is_forced: bool) -> None:
     """Raise Conflict unless the run is going on and the user insists. The world of a run that is
     over is part of its record: forks begin from there."""
     run = world.run
@@ -205,9 +205,9 @@ def _refuse_reset(world: KeptWorld, home: Path, *, is_forced: bool) -> None:
         )
 
 
-def _is_going_on(world: KeptWorld, home: Path) -> bool:
+def _is_going_on(world: SavedWorld, home: Path) -> bool:
     """Return whether the run is still going on: it has no end, and a process holds the journal."""
-    from paddock.journal.places import is_held
+    from paddock.journal.run_directory import is_held
 
     journal = home / "runs" / world.run
     return not world.is_ended and (not journal.is_dir() or is_held(journal))

@@ -72,7 +72,7 @@ def _check(options: argparse.Namespace) -> Fidelity:
     import tempfile
 
     from paddock.cli.options import pair
-    from paddock.world.fidelity.asking import Subject, check
+    from paddock.world.fidelity.check import CheckedStandIn, check
 
     headers = [_header(text) for text in options.header]
     exchanges, against = _exchanges(options, headers)
@@ -84,7 +84,7 @@ def _check(options: argparse.Namespace) -> Fidelity:
     shown = tuple(
         (name.encode(), _ENV.sub("paddock", value).encode("latin-1")) for name, value in headers
     )
-    subject = Subject(options.service, service_options, options.seed, shown)
+    subject = CheckedStandIn(options.service, service_options, options.seed, shown)
     with tempfile.TemporaryDirectory(prefix="paddock-check-") as directory:
         return asyncio.run(check(subject, exchanges, against, Path(directory)))
 

@@ -38,7 +38,7 @@ _OF_SYSTEM = re.compile(
 def unpassed_variables(order: Order) -> tuple[str, ...]:
     """Return the names, in order."""
     terms = order.policy.terms
-    passed = {*order.envs, *terms.secrets, *(order.policy.sandbox.words.get("envs") or {})}
+    passed = {*order.envs, *terms.secrets, *(order.policy.sandbox.options.get("envs") or {})}
     names = {name for name in os.environ if name not in passed and not _OF_SYSTEM.fullmatch(name)}
     unpassed = names.intersection(_read_by_scripts(order))
     others = {name for service in SERVICES for name in service.variables} & (names - unpassed)

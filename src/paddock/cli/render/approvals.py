@@ -16,11 +16,11 @@ import msgspec
 from paddock.cli.output import say
 from paddock.cli.render.calls import call_summary
 from paddock.cli.render.table import age, terminal_table
-from paddock.gate.approvals import PENDING, Approval, Approvals
-from paddock.gate.proposals import Proposal
-from paddock.gate.showing import context_lines, question_lines, time_left
-from paddock.gate.statistics import RuleStatistics
-from paddock.model.plain import plain
+from paddock.gate.approvals.proposals import Proposal
+from paddock.gate.approvals.question_text import context_lines, question_lines, time_left
+from paddock.gate.approvals.questions import PENDING, Approval, Approvals
+from paddock.gate.approvals.statistics import RuleStatistics
+from paddock.model.printable import printable
 
 _LOOK_S = 0.5
 _MAX_CALL = 60
@@ -42,7 +42,7 @@ def approval_text(approval: Approval) -> str:
     lines = [*question_lines(approval, width), *context_lines(approval, width)]
     lines.append(f"  state      {_state(approval)}")
     if approval.edited is not None:
-        lines.append(f"  edited     {plain(json.dumps(approval.edited))}")
+        lines.append(f"  edited     {printable(json.dumps(approval.edited))}")
     return "\n".join(lines)
 
 
@@ -71,7 +71,7 @@ def statistics_table(statistics: Iterable[RuleStatistics]) -> str:
               "FALSE ALARMS")  # fmt: skip
     rows = [
         (
-            plain(rule.rule, _MAX_CALL),
+            printable(rule.rule, _MAX_CALL),
             rule.asked,
             rule.approved,
             rule.edited,
@@ -98,9 +98,9 @@ def _row(approval: Approval) -> tuple[str, ...]:
     return (
         approval.approval_id,
         approval.state,
-        plain(approval.agent, _MAX_CALL),
+        printable(approval.agent, _MAX_CALL),
         _call(approval),
-        plain(approval.content.get("decided_by", "?"), _MAX_CALL),
+        printable(approval.content.get("decided_by", "?"), _MAX_CALL),
         time_left(approval.left_s) if approval.state == PENDING else "-",
     )
 
@@ -113,12 +113,12 @@ def _call(approval: Approval) -> str:
 def _event(approval: Approval) -> str:
     at = approval.asked_at if approval.state == PENDING else approval.answered_at or time.time()
     clock = time.strftime("%H:%M:%S", time.localtime(at))
-    agent = plain(approval.agent, _MAX_CALL)
+    agent = printable(approval.agent, _MAX_CALL)
     return f"{clock}  {approval.approval_id}  {agent}  {_call(approval)}  {_state(approval)}"
 
 
 def _state(approval: Approval) -> str:
     if approval.state == PENDING:
         return f"pending, {time_left(approval.left_s)} left"
-    by = f" by {plain(approval.answered_by, _MAX_CALL)}" if approval.answered_by else ""
-    return f"{approval.state}{by}" + (f": {plain(approval.reason)}" if approval.reason else "")
+    by = f" by {printable(approval.answered_by, _MAX_CALL)}" if approval.answered_by else ""
+    return f"{approval.state}{by}" + (f": {printable(approval.reason)}" if approval.reason else "")

@@ -19,7 +19,7 @@ from paddock.journal.traffic import KINDS, Traffic
 from paddock.model.action import Effect, Kind
 from paddock.model.events import Proposed, Record
 from paddock.model.money import amount_text
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.model.steps import Step
 
 _MAX_SUMMARY = 80
@@ -29,14 +29,14 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 def call_text(kind: str | None, name: str | None, arguments: Mapping[str, Any]) -> str:
     """Return the call of an action."""
     if kind == Kind.EXEC and isinstance(arguments.get("argv"), list):
-        return plain(shlex.join(map(str, arguments["argv"])), MAX_CALL)
+        return printable(shlex.join(map(str, arguments["argv"])), MAX_CALL)
     if kind == Kind.FILE:
         to = f" -> {arguments['to']}" if "to" in arguments else ""
-        return plain(f"{name} {arguments.get('path')}{to}", MAX_CALL)
+        return printable(f"{name} {arguments.get('path')}{to}", MAX_CALL)
     if kind == Kind.CODE:
-        return plain(f"{name}: {arguments.get('code')}", MAX_CALL)
+        return printable(f"{name}: {arguments.get('code')}", MAX_CALL)
     if kind in KINDS and ("host" in arguments or "name" in arguments):
-        return plain(_network_call(Kind(kind), name or "", arguments), MAX_CALL)
+        return printable(_network_call(Kind(kind), name or "", arguments), MAX_CALL)
     return call_words(name, arguments)
 
 
@@ -46,20 +46,20 @@ def step_call_text(step: Step) -> str:
     record = step.record(Proposed)
     is_stored_apart = record is not None and record.encoded is not None and not step.arguments
     if record is None or is_stored_apart:
-        return plain(step.name or "-", MAX_CALL)
+        return printable(step.name or "-", MAX_CALL)
     return call_text(step.kind, step.name, step.arguments)
 
 
 def short_call_text(step: Step) -> str:
     """Return `POST api.stripe.com/v1/refunds`, `claude-x 1.2k→340 tok`, `git status`."""
     if step.kind is Kind.MODEL:
-        return plain(f"{step.arguments.get('model') or step.name}{_tokens(step)}", MAX_CALL)
+        return printable(f"{step.arguments.get('model') or step.name}{_tokens(step)}", MAX_CALL)
     traffic = Traffic(step)
     if step.kind is not Kind.HTTP or not traffic.host:
         return step_call_text(step)
     is_default_port = traffic.port in (None, _DEFAULT_PORTS.get(traffic.scheme))
-    place = traffic.host if is_default_port else traffic.place
-    return plain(f"{traffic.method} {place}{traffic.target or '/'}", MAX_CALL)
+    place = traffic.host if is_default_port else traffic.endpoint
+    return printable(f"{traffic.method} {place}{traffic.target or '/'}", MAX_CALL)
 
 
 def call_summary(
@@ -70,7 +70,7 @@ def call_summary(
     call = call_text(kind, name, arguments)
     if kind != "http":
         return cut(f"{kind or '?'} {call}", most)
-    amount = plain(amount_text(arguments))
+    amount = printable(amount_text(arguments))
     end = f" {amount}" if amount else ""
     return cut(call, most - len(end)) + end
 
@@ -81,10 +81,10 @@ def _network_call(kind: Kind, name: str, arguments: Mapping[str, Any]) -> str:
     if kind is Kind.MODEL:
         prompt = arguments.get("prompt")
         question = f": {prompt}" if isinstance(prompt, str) and prompt else ""
-        return f"{arguments.get('model') or name} at {traffic.place}{traffic.target}{question}"
+        return f"{arguments.get('model') or name} at {traffic.endpoint}{traffic.target}{question}"
     if kind is Kind.HTTP:
         return f"{traffic.method} {traffic.url.removeprefix('https://')}"
-    return f"{traffic.method or ''} {traffic.place}".strip()
+    return f"{traffic.method or ''} {traffic.endpoint}".strip()
 
 
 def _tokens(step: Step) -> str:

@@ -1,4 +1,4 @@
-"""A comparison as lines for a terminal. Agents chose many of the words: they go through `plain`."""
+"""A comparison as lines for a terminal. Agents chose many words: they go through `printable`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from paddock.cli.render.cells import cut, fit, labelled, paint
 from paddock.cli.render.table import table
 from paddock.cli.render.units import took
 from paddock.cli.render.world import inner_lines
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, FileDifference, FilesEnd, ServiceDifference
 from paddock.run.compare.fields import FieldDifference, windows
-from paddock.run.compare.pairing import Pair, Pairing, Part, details
-from paddock.run.compare.words import (
+from paddock.run.compare.pairs import Pair, Pairing, StepPart, details
+from paddock.run.compare.summary_text import (
     counts_text,
     divergence_text,
     ended_text,
@@ -28,8 +28,8 @@ from paddock.run.compare.words import (
     said_lines,
     spent_text,
 )
-from paddock.run.matching.rows import ABSENT
-from paddock.state.obeyed import is_in_repository, repository_path
+from paddock.run.matching.recorded_step import ABSENT
+from paddock.state.tool_config import is_in_repository, repository_path
 
 T = TypeVar("T")
 MIN_WIDTH = 60
@@ -76,7 +76,10 @@ class _ComparisonText:
         if not self.is_full:
             return
         for pairing, end in zip(comparison.pairings, comparison.ends, strict=True):
-            yield from ("", f"{plain(pairing.here.run, 60)} and {plain(pairing.there.run, 60)}")
+            yield from (
+                "",
+                f"{printable(pairing.here.run, 60)} and {printable(pairing.there.run, 60)}",
+            )
             yield from self._steps(pairing)
             yield from self._first(pairing)
             yield from self._ends(end)
@@ -92,7 +95,7 @@ class _ComparisonText:
             values = [column[name] for column in facts]
             if all(value in ("", "-") for value in values):
                 continue
-            cells = [cut(plain(value, 400), room) for value in values]
+            cells = [cut(printable(value, 400), room) for value in values]
             line = f"{name:<{_LABEL}}{fit(cells[0], room)}  {cells[1]}".rstrip()
             yield self._bold(line) if values[0] != values[1] and name != "run" else line
 
@@ -100,12 +103,12 @@ class _ComparisonText:
         header = ("RUN", "DIFFERENT", "ENDED", "STEPS", "COST", "VERDICTS", "BROKEN", "PARTS AT")
         rows = [
             (
-                plain(column.trail.run, 40),
-                cut(plain(", ".join(column.otherwise) or "-", 200), 40),
-                plain(ended_text(column.trail.report), 40),
+                printable(column.trail.run, 40),
+                cut(printable(", ".join(column.otherwise) or "-", 200), 40),
+                printable(ended_text(column.trail.report), 40),
                 column.trail.report.steps,
                 _dollars(column),
-                cut(plain(counts_text(column.trail.verdicts.counts) or "-", 200), 40),
+                cut(printable(counts_text(column.trail.verdicts.counts) or "-", 200), 40),
                 sum(map(len, broken(column.trail).values())) or "-",
                 "-" if pairing is None else parting_text(pairing),
             )
@@ -119,8 +122,8 @@ class _ComparisonText:
         groups = comparison.groups
         yield f"{len(groups)} ways it went" if len(groups) > 1 else "all ended the same way"
         for group in groups:
-            names = ", ".join(plain(column.trail.run, 40) for column in group)
-            end = plain(ended_text(group[0].trail.report), 40)
+            names = ", ".join(printable(column.trail.run, 40) for column in group)
+            end = printable(ended_text(group[0].trail.report), 40)
             first, *rest = textwrap.wrap(names, self.width - 23)
             yield f"  {len(group):>3}  {fit(end, 14)}  {first}"
             yield from (f"{'':<23}{line}" for line in rest)
@@ -141,7 +144,7 @@ class _ComparisonText:
 
     def _row(self, pairing: Pairing, pair: Pair) -> Iterator[str]:
         numbers = ["" if move is None else str(move.step) for move in (pair.here, pair.there)]
-        call = plain(pair.one.call, 300)
+        call = printable(pair.one.call, 300)
         change = _change_text(pair)
         room = self.width - 34 - len(change)
         line = (
@@ -159,20 +162,20 @@ class _ComparisonText:
         if first is None:
             yield "parts     nowhere: every step is the same"
             return
-        yield self._bold(cut(f"parts     {plain(divergence_text(pairing), 400)}", self.width))
+        yield self._bold(cut(f"parts     {printable(divergence_text(pairing), 400)}", self.width))
         if first.fields:
             yield from self._fields(first.fields, _LABEL)
             return
         for name, values in (("A", first.here), ("B", first.there)):
             if values is not None:
                 for key, value in values.items():
-                    yield self._value(f"{'':<{_LABEL}}{name}  {plain(key, 40)}: ", value)
+                    yield self._value(f"{'':<{_LABEL}}{name}  {printable(key, 40)}: ", value)
 
     def _fields(self, fields: tuple[FieldDifference, ...], indent: int) -> Iterator[str]:
         pad = " " * indent
         shown = self._bounded(fields, _MAX_FIELDS)
         for field in shown:
-            yield cut(f"{pad}{plain(field.at or '(all of it)', 200)}", self.width)
+            yield cut(f"{pad}{printable(field.at or '(all of it)', 200)}", self.width)
             here, there = field.here, field.there
             if not self.is_full:
                 here, there = windows(here, there, self.width)
@@ -186,8 +189,8 @@ class _ComparisonText:
             return f"{label}(not there)"
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if self.is_full:
-            return f"{label}{plain(text, len(text))}"
-        return cut(f"{label}{plain(text, 2000)}", 2 * self.width)
+            return f"{label}{printable(text, len(text))}"
+        return cut(f"{label}{printable(text, 2000)}", 2 * self.width)
 
     def _ends(self, end: Ends) -> Iterator[str]:
         files = end.files
@@ -197,7 +200,7 @@ class _ComparisonText:
         changed = list(self._files(files))
         shown = self._bounded(changed, _MAX_DOCUMENTS)
         for what, path in shown:
-            yield cut(f"          {what:<10} {plain(path, 300)}", self.width)
+            yield cut(f"          {what:<10} {printable(path, 300)}", self.width)
         if len(shown) < len(changed):
             yield f"          and {len(changed) - len(shown)} more: --full"
         for service in end.world:
@@ -216,9 +219,9 @@ class _ComparisonText:
             yield changes.get(path, "changed"), f"{path} ({many(len(inner), 'change')})"
 
     def _service(self, service: ServiceDifference) -> Iterator[str]:
-        name = plain(service.name, 60)
+        name = printable(service.name, 60)
         if service.why is not None:
-            yield cut(f"world     {name}: {plain(service.why, 300)}", self.width)
+            yield cut(f"world     {name}: {printable(service.why, 300)}", self.width)
             return
         inner = {} if self.is_full else service.inner
         documents = [document for document in service.documents if document.kind not in inner]
@@ -228,10 +231,10 @@ class _ComparisonText:
         yield f"world     {name}: {'; '.join(texts)}"
         shown = self._bounded(documents, _MAX_DOCUMENTS)
         for document in shown:
-            which = f"{plain(document.kind, 40)} {plain(document.id, 60)}"
+            which = f"{printable(document.kind, 40)} {printable(document.id, 60)}"
             line = f"          {document.what:<10} {which}"
             if document.what == "changed":
-                line += "  " + ", ".join(plain(field.at, 60) for field in document.fields[:6])
+                line += "  " + ", ".join(printable(field.at, 60) for field in document.fields[:6])
             yield cut(line, self.width)
         if len(shown) < count:
             yield f"          and {count - len(shown)} more"
@@ -278,9 +281,9 @@ def _dollars(column: Column) -> str:
 def _change_text(pair: Pair) -> str:
     """Return what a decision or an outcome became."""
     if pair.here is None or pair.there is None:
-        return plain(f"  {pair.one.verdict or '-'}, {pair.one.result}", 80)
-    if Part.DECISION in pair.parts:
-        return plain(f"  {pair.here.verdict} -> {pair.there.verdict}", 80)
-    if Part.OUTCOME in pair.parts:
-        return plain(f"  {pair.here.result} -> {pair.there.result}", 80)
+        return printable(f"  {pair.one.verdict or '-'}, {pair.one.result}", 80)
+    if StepPart.DECISION in pair.parts:
+        return printable(f"  {pair.here.verdict} -> {pair.there.verdict}", 80)
+    if StepPart.OUTCOME in pair.parts:
+        return printable(f"  {pair.here.result} -> {pair.there.result}", 80)
     return ""

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 _MAX_LINES = 200  # of one part of a message
 MAX_TEXT = 20_000
@@ -28,13 +28,13 @@ def conversation_lines(request: Mapping[str, Any]) -> Iterator[str]:
             yield f"{number}. {_role(message)}"
             yield from _message(message)
     rest = {key: request[key] for key in request if key not in _APART}
-    yield f"asked with {plain(json.dumps(rest, ensure_ascii=False), MAX_TEXT)}"
+    yield f"asked with {printable(json.dumps(rest, ensure_ascii=False), MAX_TEXT)}"
 
 
 def _role(message: Any) -> str:
     if not isinstance(message, Mapping):
         return "text"
-    return plain(message.get("role") or message.get("type") or "message", 40)
+    return printable(message.get("role") or message.get("type") or "message", 40)
 
 
 def _message(message: Any) -> Iterator[str]:
@@ -78,4 +78,4 @@ def text_lines(text: str) -> Iterator[str]:
 
 def barred(lines: Iterable[str]) -> Iterator[str]:
     """Yield lines of others behind a bar, so that none can pass for one of ours."""
-    return (f"    | {plain(line, MAX_TEXT)}" for line in lines)
+    return (f"    | {printable(line, MAX_TEXT)}" for line in lines)

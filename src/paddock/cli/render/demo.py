@@ -16,13 +16,13 @@ from paddock.cli.output import say
 from paddock.cli.render.cells import paint
 from paddock.demo.narrator import money
 from paddock.demo.story import FIX, LOOSE_CENTS, TIGHT_CENTS
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.demo.narrator import StoryMoment
     from paddock.demo.story import Played
     from paddock.run.compare.comparison import Comparison
-    from paddock.world.verdicts import Report as Verdicts
+    from paddock.world.verdicts import VerdictReport as Verdicts
 
 _MAX_WIDTH = 100
 _LABEL = 12
@@ -138,7 +138,7 @@ class DemoPage:
         """A label and a text. The agent chose many of the words."""
         indent = " " * (_LABEL + 3)
         room = max(self._width - len(indent), 30)
-        first, *rest = textwrap.wrap(plain(text, 400), room, break_on_hyphens=False) or [""]
+        first, *rest = textwrap.wrap(printable(text, 400), room, break_on_hyphens=False) or [""]
         shown = self._paint(f"{label:<{_LABEL}}", colour)
         self._say(f"   {shown}{first}".rstrip())
         for line in rest:

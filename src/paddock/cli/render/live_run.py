@@ -28,8 +28,8 @@ from paddock.cli.render.run_lines import (
 from paddock.cli.render.screen import Screen
 from paddock.cli.render.units import thousands, took, usd_text
 from paddock.model.events import Alert, Answered, Asked, Configured, Record, Settled
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import Step
 
 REDRAW_S = 0.05
@@ -282,6 +282,6 @@ def _follow(asked: set[int], record: Record) -> None:
 
 
 def _asked_line(asked: Asked, number: int | None, step: Step | None) -> str:
-    approval = plain(asked.approval, 60)
+    approval = printable(asked.approval, 60)
     about = "" if step is None else f" ({call_summary(step.kind, step.name, step.arguments)})"
     return f"    ? step {number}{about} waits for a person: paddock approvals show {approval}"

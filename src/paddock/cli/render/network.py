@@ -34,8 +34,8 @@ from paddock.model.events import (
 )
 from paddock.model.hosts import HostPattern
 from paddock.model.money import amount_text
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import Step, whole_number
 
 HEADER = ("STEP", "FROM", "TIME", "KIND", "METHOD", "DESTINATION", "PATH", "STATUS", "VERDICT",
@@ -246,8 +246,8 @@ def row_of(traffic: Traffic, start_us: int, *, with_why: bool) -> NetworkRow:
         "-" if step.parent is None else str(step.parent),
         offset(step.at, start_us),
         step.kind or "-",
-        plain(traffic.method or "-", 20),
-        plain(traffic.place or "-", 100),
+        printable(traffic.method or "-", 20),
+        printable(traffic.endpoint or "-", 100),
         _path(traffic),
         "-" if traffic.status is None else str(traffic.status),
         _verdict(step),
@@ -258,7 +258,7 @@ def row_of(traffic: Traffic, start_us: int, *, with_why: bool) -> NetworkRow:
     is_failed = step.outcome is Outcome.FAILED
     why = step.error or step.why if with_why or is_failed else None
     colour = _FAILED if is_failed else VERDICT_COLOURS.get(step.verdict or "")
-    return NetworkRow(cells, plain(why, 400) if why else None, colour)
+    return NetworkRow(cells, printable(why, 400) if why else None, colour)
 
 
 class NetworkColumns(msgspec.Struct, frozen=True):
@@ -354,8 +354,8 @@ def alert_lines(groups: Sequence[AlertGroup], start_us: int) -> list[str]:
     rows = [
         (
             group.times,
-            plain(group.alert, 40),
-            plain(about_text(group.about), 120),
+            printable(group.alert, 40),
+            printable(about_text(group.about), 120),
             offset(group.first_at, start_us),
             offset(group.last_at, start_us),
             ", ".join(map(str, group.steps[:5])) + (", ..." if len(group.steps) > 5 else "") or "-",
@@ -384,10 +384,10 @@ def _path(traffic: Traffic) -> str:
     step = traffic.step
     if step.kind is not Kind.MODEL:
         amount = amount_text(step.arguments)
-        return plain(f"{traffic.target or '-'} {amount}".rstrip(), _MOST_PATH)
+        return printable(f"{traffic.target or '-'} {amount}".rstrip(), _MOST_PATH)
     tokens = f" {_count(step, 'input_tokens')}+{_count(step, 'output_tokens')} tokens"
     model = f"{step.arguments.get('model') or step.name}{tokens if step.cost else ''}"
-    return plain(f"{traffic.target or '-'} ({model})", _MOST_PATH)
+    return printable(f"{traffic.target or '-'} ({model})", _MOST_PATH)
 
 
 def _verdict(step: Step) -> str:
@@ -396,7 +396,7 @@ def _verdict(step: Step) -> str:
     by = f" {step.decided_by}" if step.decided_by else ""
     outcome = step.outcome or "open"
     other = "" if _USUAL.get(verdict) == outcome else f", {outcome}"
-    return plain(f"{verdict}{by}{other}", 80)
+    return printable(f"{verdict}{by}{other}", 80)
 
 
 def _count(step: Step, key: str) -> int:

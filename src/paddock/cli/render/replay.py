@@ -19,14 +19,14 @@ from paddock.cli.render.table import line_width
 from paddock.cli.render.units import offset
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Alert, Marked, PromptReported, Record, WentLive
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.run.matching.rules import vary_of
-from paddock.run.matching.showing import side_by_side, visible
+from paddock.run.matching.text import side_by_side, visible
 
 if TYPE_CHECKING:
     from paddock.model.action import Decision
-    from paddock.policy.compare import Change
+    from paddock.policy.analysis.candidate import DecisionChange
     from paddock.policy.decide import Policy
     from paddock.run.history import RedecidedStep
     from paddock.run.replay.session import Divergence
@@ -53,10 +53,10 @@ def redecided_lines(redecided: RedecidedStep, style: LineStyle) -> Iterator[str]
     step, state = redecided.recorded.step, redecided.recorded.state
     yield from step_lines(step, style, with_reason=False)
     if state.has_moved_files and state.tree:
-        yield f"        files are {plain(state.tree, _DIGEST)[:_DIGEST]} from here on"
+        yield f"        files are {printable(state.tree, _DIGEST)[:_DIGEST]} from here on"
     if state.has_moved_world:
         where = ", ".join(f"{name} {at}" for name, at in state.positions.items())
-        yield cut(f"        world at {plain(where, 200)}", style.width - 1)
+        yield cut(f"        world at {printable(where, 200)}", style.width - 1)
     for record in step.records:
         yield from _event_lines(record, style)
     if redecided.after is not None:
@@ -110,9 +110,9 @@ def _event_lines(record: Record, style: LineStyle) -> Iterator[str]:
         case Alert() as alert:
             yield alert_line(alert, record.step, style)
         case Marked(text=text):
-            yield cut(f"        mark: {plain(text, 200)}", style.width - 1)
+            yield cut(f"        mark: {printable(text, 200)}", style.width - 1)
         case PromptReported(version=version):
-            yield cut(f"        prompt {plain(version, 200)}", style.width - 1)
+            yield cut(f"        prompt {printable(version, 200)}", style.width - 1)
         case WentLive(files_kept=files_kept):
             yield "        from here on it was decided and carried out anew"
             if files_kept:
@@ -125,13 +125,13 @@ def verdict_text(decision: Decision) -> str:
 
 
 def _decision(decision: Decision) -> str:
-    by, why = plain(decision.decided_by, 60), plain(decision.why, 200)
+    by, why = printable(decision.decided_by, 60), printable(decision.why, 200)
     return f"{verdict_text(decision)} by {by}: {why}"
 
 
-def _program(change: Change) -> str:
+def _program(change: DecisionChange) -> str:
     argv = " ".join(map(str, change.action.arguments.get("argv") or (change.action.name,)))
-    return f"{plain(argv, 120)} would be {_decision(change.after)}"
+    return f"{printable(argv, 120)} would be {_decision(change.after)}"
 
 
 def decision_json(decision: Decision) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def decision_json(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _program_json(change: Change) -> dict[str, Any]:
+def _program_json(change: DecisionChange) -> dict[str, Any]:
     return {"arguments": dict(change.action.arguments), "after": decision_json(change.after)}
 
 

@@ -15,8 +15,8 @@ from paddock.cli.render.units import took
 from paddock.journal.calls import detail_lines
 from paddock.model.action import Outcome, Verdict
 from paddock.model.events import Alert, Answered, Configured, RefusedAgain
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import Step
 
 REPLAY = "replay"  # the kind of a run that repeats another one
@@ -85,9 +85,9 @@ def plain_step(step: Step, *, is_under_way: bool = False) -> str:
 def configuration_lines(configured: Configured, style: LineStyle) -> Iterator[str]:
     """Yield what the agent sees of this host, and why, and what is kept from it."""
     for at, mount in enumerate(configured.mounts):
-        why = f" ({plain(mount.why, 80)})" if mount.why else ""
+        why = f" ({printable(mount.why, 80)})" if mount.why else ""
         label = "sees" if at == 0 else ""
-        yield style.paint(f"{label:<8}{plain(mount.target, 200)}, {mount.mode}{why}", _DIM)
+        yield style.paint(f"{label:<8}{printable(mount.target, 200)}, {mount.mode}{why}", _DIM)
     if configured.hidden:
         hidden = names_text(configured.hidden, most=_MAX_HIDDEN, characters=100)
         yield style.paint(f"{'hidden':<8}{hidden}", _DIM)
@@ -102,7 +102,7 @@ def alert_line(alert: Alert, step: int | None, style: LineStyle) -> str:
 
 def alert_text(name: str, about: Mapping[str, Any], most: int = _MOST) -> str:
     """Return `egress.denied: host evil.example, port 443`."""
-    return plain(f"{name}: {about_text(about)}", most)
+    return printable(f"{name}: {about_text(about)}", most)
 
 
 def about_text(about: Mapping[str, Any]) -> str:
@@ -118,7 +118,7 @@ def repeats_text(step: int, again: RefusedAgain) -> str:
 
 def names_text(names: Sequence[str], *, most: int = 12, characters: int = 80) -> str:
     """Return `a.txt, b.txt and 7 more`."""
-    shown = ", ".join(plain(name, characters) for name in names[:most])
+    shown = ", ".join(printable(name, characters) for name in names[:most])
     more = len(names) - most
     return f"{shown} and {more} more" if more > 0 else shown
 
@@ -145,7 +145,7 @@ def _why(step: Step, *, is_under_way: bool, with_reason: bool = True) -> str:
     why = (step.why or "") if is_news else ""
     answer = "" if step.answered is None else _answer(step.answered, with_reason=with_reason)
     texts = [answer, why, _outcome(step, is_under_way=is_under_way)]
-    parts = [plain(text, _MOST) for text in texts if text]
+    parts = [printable(text, _MOST) for text in texts if text]
     if why.rstrip(".").endswith(_NOT_ALLOWED):
         parts.append(_HOW_TO_ALLOW)
     # A sentence that goes on has its stop at its end.
@@ -169,4 +169,4 @@ def _outcome(step: Step, *, is_under_way: bool) -> str:
 
 
 def _decided_by(step: Step) -> str:
-    return plain(step.decided_by or "-", 60)
+    return printable(step.decided_by or "-", 60)

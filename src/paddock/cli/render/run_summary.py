@@ -19,10 +19,10 @@ from paddock.cli.render.run_lines import (
 from paddock.cli.render.units import thousands, took, usd_text
 from paddock.model.action import Verdict
 from paddock.model.events import Diverged
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.sizes import format_size
-from paddock.run.report import ENDED, Report
+from paddock.run.report import ENDED, RunReport
 
 _LABEL = 10
 _MAX_ALERTS = 8
@@ -40,7 +40,7 @@ class _Fact(NamedTuple):
     colour: str | None = None
 
 
-def summary_lines(report: Report, style: LineStyle) -> Iterator[str]:
+def summary_lines(report: RunReport, style: LineStyle) -> Iterator[str]:
     """Yield what there is something to say about; the run's id always."""
     yield from _lines(
         [
@@ -57,12 +57,12 @@ def summary_lines(report: Report, style: LineStyle) -> Iterator[str]:
         yield f"{'next' if at == 0 else '':<{_LABEL}}{command}"
 
 
-def ending_lines(report: Report, style: LineStyle) -> Iterator[str]:
+def ending_lines(report: RunReport, style: LineStyle) -> Iterator[str]:
     """Yield how a run ended and what is left of it, for below its steps."""
-    kind = "" if report.kind == "run" else f"{plain(report.kind, 20)}{_parent(report)}"
+    kind = "" if report.kind == "run" else f"{printable(report.kind, 20)}{_parent(report)}"
     return _lines(
         [
-            _Fact("command", plain(shlex.join(report.command), 400)),
+            _Fact("command", printable(shlex.join(report.command), 400)),
             _Fact("kind", kind),
             _state(report),
             _Fact("proved", _proofs(report)),
@@ -80,7 +80,7 @@ def _lines(facts: Iterable[_Fact], style: LineStyle) -> Iterator[str]:
             yield f"{head:<{_LABEL}}{style.paint(piece, colour)}"
 
 
-def _rest(report: Report) -> Iterator[_Fact]:
+def _rest(report: RunReport) -> Iterator[_Fact]:
     """Yield what is left of a run to look at: answers, files, drafts, world, money, alerts."""
     yield _Fact("asked", _answers(report))
     yield _Fact("faults", counts(report.faults))
@@ -93,23 +93,23 @@ def _rest(report: Report) -> Iterator[_Fact]:
     yield _Fact("marks", names_text([mark.text for mark in report.marks]))
     yield from _alerts(report)
     for field, times in sorted(report.varied.items())[:_MAX_VARIED]:
-        yield _Fact("let vary", f"{plain(field, 200)}, {many(times, 'step')}")
+        yield _Fact("let vary", f"{printable(field, 200)}, {many(times, 'step')}")
     yield _Fact("repeated", _repeats(report))
     yield _Fact("record", _left_out(report), _YELLOW)
     if report.divergence is not None:
         yield _Fact("diverged", _divergence(report.divergence), _RED)
 
 
-def _run(report: Report) -> str:
+def _run(report: RunReport) -> str:
     parent = _parent(report)
-    kind = f"{'a ' if parent else ''}{plain(report.kind, 20)}{parent}"
+    kind = f"{'a ' if parent else ''}{printable(report.kind, 20)}{parent}"
     who = f"agent {_name(report.agent)}, stage {_name(report.stage or '-')}"
-    command = plain(shlex.join(report.command), 200) if report.command else ""
+    command = printable(shlex.join(report.command), 200) if report.command else ""
     shown = "" if report.kind == "run" else f", {kind}"
     return f"{_name(report.run)}{shown}: {who}{f': {command}' if command else ''}"
 
 
-def _parent(report: Report) -> str:
+def _parent(report: RunReport) -> str:
     lineage = report.lineage
     if lineage is None:
         return ""
@@ -117,9 +117,9 @@ def _parent(report: Report) -> str:
     return f" of {_name(lineage.run)}{at}"
 
 
-def _state(report: Report) -> _Fact:
+def _state(report: RunReport) -> _Fact:
     code = "" if report.exit_code is None else f", exit code {report.exit_code}"
-    by = f" ({plain(report.ended_by, 200)})" if report.ended_by else ""
+    by = f" ({printable(report.ended_by, 200)})" if report.ended_by else ""
     text = f"after {took(report.duration_us)}{code}{by}, {many(report.steps, 'step')}"
     colour = None if report.is_whole else _YELLOW
     if report.state == ENDED:
@@ -127,14 +127,14 @@ def _state(report: Report) -> _Fact:
     return _Fact("state", f"{report.state} {text}", colour)
 
 
-def _decisions(report: Report) -> str:
+def _decisions(report: RunReport) -> str:
     verdicts = counts(report.verdicts, Verdict)
     again = f"; {report.again} answered from the record" if report.again else ""
     beside = f"; {report.beside} beside" if report.beside else ""
     return f"{verdicts}{again}{beside}" if verdicts else ""
 
 
-def _answers(report: Report) -> str:
+def _answers(report: RunReport) -> str:
     answers = report.answers
     if not answers.asked:
         return ""
@@ -152,8 +152,8 @@ def _answers(report: Report) -> str:
     return f"{answers.asked}: {counts(numbers, numbers)}"
 
 
-def _files(report: Report) -> str:
-    from paddock.state.obeyed import is_in_repository
+def _files(report: RunReport) -> str:
+    from paddock.state.tool_config import is_in_repository
 
     files = report.files
     if files is None or not files.changed:
@@ -172,7 +172,7 @@ def _files(report: Report) -> str:
     return f"{files.changed - inner} changed{in_brackets}{in_git}{lost}{cut}"
 
 
-def _differing_files(report: Report) -> str:
+def _differing_files(report: RunReport) -> str:
     """Return the files of a fork that differed from the record when it went live and stayed so."""
     if not report.files_kept:
         return ""
@@ -182,27 +182,27 @@ def _differing_files(report: Report) -> str:
     return f"{files} in use and not as recorded: {names_text(report.kept)}{more}"
 
 
-def _drafts(report: Report) -> str:
+def _drafts(report: RunReport) -> str:
     """Return the drafts of a run. Those of a fork's past wait with the run that made them."""
     past = f"{len(report.past_drafts)} of its past" if report.past_drafts else ""
     return "; ".join(filter(None, (names_text(report.drafts), past)))
 
 
-def _world(report: Report) -> Iterator[_Fact]:
+def _world(report: RunReport) -> Iterator[_Fact]:
     world = report.world
     if world is None:
         return
     if world.error:
-        yield _Fact("world", f"its last state is not known: {plain(world.error, 200)}")
+        yield _Fact("world", f"its last state is not known: {printable(world.error, 200)}")
     else:
         changes = counts(world.changes)
         yield _Fact("world", f"changes: {changes}" if changes else "nothing changed")
     for name, invariants in world.broken.items():
         for invariant in invariants[:_MAX_ALERTS]:
-            yield _Fact("broken", f"{plain(name, 60)}: {plain(invariant, 300)}", _RED)
+            yield _Fact("broken", f"{printable(name, 60)}: {printable(invariant, 300)}", _RED)
 
 
-def _spending(report: Report) -> str:
+def _spending(report: RunReport) -> str:
     spent = report.spent
     if not spent.calls or report.kind == REPLAY:  # which asks no model
         return ""
@@ -211,7 +211,7 @@ def _spending(report: Report) -> str:
     return f"{many(spent.calls, 'model call')}: {tokens}, {price}"
 
 
-def _alerts(report: Report) -> Iterator[_Fact]:
+def _alerts(report: RunReport) -> Iterator[_Fact]:
     for alert in report.alerts[:_MAX_ALERTS]:
         times = f" ({alert.times} times)" if alert.times > 1 else ""
         steps = f", step {', '.join(map(str, alert.steps[:5]))}" if alert.steps else ""
@@ -222,7 +222,7 @@ def _alerts(report: Report) -> Iterator[_Fact]:
         yield _Fact("alert", f"{more} more: paddock net {_name(report.run)}", _RED)
 
 
-def _repeats(report: Report) -> str:
+def _repeats(report: RunReport) -> str:
     """Return the refusals that came so often that the rest was only counted."""
     parts = [repeats_text(*item) for item in list(report.repeats.items())[:_MAX_REPEATS]]
     more = len(report.repeats) - _MAX_REPEATS
@@ -231,7 +231,7 @@ def _repeats(report: Report) -> str:
     return "; ".join(parts)
 
 
-def _left_out(report: Report) -> str:
+def _left_out(report: RunReport) -> str:
     left = report.left_out
     if left is None:
         return ""
@@ -244,7 +244,7 @@ def _left_out(report: Report) -> str:
     )
 
 
-def _boundaries(report: Report) -> Iterator[_Fact]:
+def _boundaries(report: RunReport) -> Iterator[_Fact]:
     """Yield how many boundaries held, and in full those that are weaker than they could be."""
     enforced, proved = report.enforcement, report.proved
     names = {**enforced, **proved}
@@ -255,22 +255,24 @@ def _boundaries(report: Report) -> Iterator[_Fact]:
     yield _Fact("enforced", f"{count}{tried}")
     for name, by in enforced.items():
         if by.startswith(_WEAKER):
-            yield _Fact("weaker", plain(f"{name}: {by}", 400), _YELLOW)
+            yield _Fact("weaker", printable(f"{name}: {by}", 400), _YELLOW)
 
 
-def _proofs(report: Report) -> str:
+def _proofs(report: RunReport) -> str:
     """Return the boundaries that were tried in this run, and how."""
     enforced, proved = report.enforcement, report.proved
     by = {name: f" ({enforced[name]})" for name in proved if name in enforced}
-    return plain("; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000)
+    return printable(
+        "; ".join(f"{name}{by.get(name, '')}: {proved[name]}" for name in proved), 2000
+    )
 
 
 def _divergence(diverged: Diverged) -> str:
     where = "after its last step" if diverged.step is None else f"at step {diverged.step}"
-    return plain(f"{where}: {diverged.kind}", 200)
+    return printable(f"{where}: {diverged.kind}", 200)
 
 
-def _next(report: Report) -> list[str]:
+def _next(report: RunReport) -> list[str]:
     run = _name(report.run)
     commands = [f"paddock show {run}", f"paddock step {run}"]
     if report.files and report.files.changed:
@@ -289,4 +291,4 @@ def _next(report: Report) -> list[str]:
 
 
 def _name(text: str) -> str:
-    return plain(text, 60)
+    return printable(text, 60)

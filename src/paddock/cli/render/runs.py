@@ -16,11 +16,11 @@ from paddock.cli.output import counts, pick
 from paddock.cli.render.run_lines import OUTCOMES
 from paddock.cli.render.table import table, terminal_table
 from paddock.cli.render.units import clock, took
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow
-from paddock.journal.index_terms import changed_terms
+from paddock.journal.index.index import RunIndex
+from paddock.journal.index.rows import RunRow
+from paddock.journal.index.terms import changed_terms
 from paddock.model.errors import NotFound
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 HEADER = ("ID", "WHAT", "AGENT", "STARTED", "TOOK", "STEPS", "EXIT", "OUTCOMES", "COMMAND")
 _ORDINARY = ("done", "simulated")
@@ -85,17 +85,17 @@ def exit_text(run: RunRow) -> str:
 
 
 def _cells(run: RunRow, names: dict[str, str]) -> tuple[object, ...]:
-    parent = "" if run.parent is None else f" of {plain(names[run.parent], _MAX_NAME)}"
+    parent = "" if run.parent is None else f" of {printable(names[run.parent], _MAX_NAME)}"
     return (
-        plain(run.run, _MAX_NAME),
-        f"{plain(run.kind, _MAX_NAME)}{parent}",
-        plain(run.agent, _MAX_NAME),
+        printable(run.run, _MAX_NAME),
+        f"{printable(run.kind, _MAX_NAME)}{parent}",
+        printable(run.agent, _MAX_NAME),
         clock(run.started_at)[5:16],
         took(duration_us(run)),
         run.steps,
         exit_text(run),
         outcomes_text(run),
-        plain(run.terms.get("command", "-"), _MAX_COMMAND),
+        printable(run.terms.get("command", "-"), _MAX_COMMAND),
     )
 
 
@@ -119,7 +119,7 @@ class Branch(msgspec.Struct, frozen=True):
     changed: tuple[str, ...] = ()  # from the run above it
 
 
-def branches(runs: Iterable[RunRow], index: Index) -> list[Branch]:
+def branches(runs: Iterable[RunRow], index: RunIndex) -> list[Branch]:
     """Return these runs and all that they come from, in the order of a tree: lines with the newest
     run first, and in each line the older before the newer."""
     rows = _with_ancestors(runs, index)
@@ -153,7 +153,7 @@ def tree_table(tree: Iterable[Branch]) -> str:
     )
 
 
-def _with_ancestors(runs: Iterable[RunRow], index: Index) -> dict[str, RunRow | None]:
+def _with_ancestors(runs: Iterable[RunRow], index: RunIndex) -> dict[str, RunRow | None]:
     """Return the rows by the ids of their runs; None for a run that is gone."""
     unread = list(runs)
     rows: dict[str, RunRow | None] = {row.run: row for row in unread}
@@ -210,18 +210,18 @@ def _line(
 def _branch_cells(branch: Branch) -> tuple[object, ...]:
     deeper = branch.depth - _MAX_INDENT
     sign = f"({branch.depth}) " if deeper > 0 else ""
-    name = f"{'  ' * min(branch.depth, _MAX_INDENT)}{sign}{plain(branch.name, _MAX_NAME)}"
+    name = f"{'  ' * min(branch.depth, _MAX_INDENT)}{sign}{printable(branch.name, _MAX_NAME)}"
     row = branch.row
     if row is None:
         return (name, "-", "-", "-", "-", "-", "gone", "")
     at = "" if row.forked_at is None else f" at {row.forked_at}"
     return (
         name,
-        plain(f"{row.kind}{at}", _MAX_NAME),
-        plain(row.agent, _MAX_NAME),
+        printable(f"{row.kind}{at}", _MAX_NAME),
+        printable(row.agent, _MAX_NAME),
         clock(row.started_at),
         row.steps,
         outcomes_text(row),
         state_of(row),
-        plain(", ".join(branch.changed), _MAX_CHANGED),
+        printable(", ".join(branch.changed), _MAX_CHANGED),
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 from paddock.cli.output import discard
 from paddock.model.events import Configured, Record
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 _CLEAR = "\r\033[2K"
 _PLAIN_COLOUR = "\033[0m"
@@ -59,7 +59,7 @@ class TerminalFilter:
         if len(parts) > 1:
             self.is_coloured = self.is_coloured or "\x1b[" in "".join(parts[1::2])
         return "".join(
-            part if at % 2 else plain(part, len(part) + 1) for at, part in enumerate(parts)
+            part if at % 2 else printable(part, len(part) + 1) for at, part in enumerate(parts)
         )
 
 

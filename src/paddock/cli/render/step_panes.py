@@ -39,15 +39,15 @@ from paddock.model.events import (
     Settled,
     WorldChanged,
 )
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.state.home import Home
 
 if TYPE_CHECKING:
     from paddock.cli.render.world import DocumentDiff
     from paddock.model.steps import Step
     from paddock.run.history import HistoryStep, RunHistory
-    from paddock.state.trees.diffing import Change
+    from paddock.state.trees.comparison import TreeChange
     from paddock.state.trees.nodes import Node
     from paddock.state.trees.store import TreeStore
 
@@ -77,7 +77,7 @@ def messages_pane(history: RunHistory, step: Step) -> list[str]:
         if "request" in request:
             request = request_of(history.log, request)
     except PaddockError as error:
-        return [plain(f"the conversation cannot be read: {error}", 400)]
+        return [printable(f"the conversation cannot be read: {error}", 400)]
     if not any(key in request for key in ("messages", "input", "system")):
         return ["This step asked no model."]
     return [heading("asked"), *_bounded(conversation_lines(request))]
@@ -103,13 +103,13 @@ def _value_lines(value: Any) -> Iterator[str]:
         return
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)[:_MAX_VALUE]
     for line in text.split("\n"):
-        yield plain(line, 4000)
+        yield printable(line, 4000)
 
 
 def _step_lines(recorded: HistoryStep) -> Iterator[str]:
     step = recorded.step
     for what, text in gist_of(step):
-        yield heading(plain(what, 100))
+        yield heading(printable(what, 100))
         yield from _text(text)
     yield from _proposal_lines(step)
     yield from _decision_lines(step.decided)
@@ -125,7 +125,7 @@ def _proposal_lines(step: Step) -> Iterator[str]:
     if proposed is None:
         yield "nothing that can be read"
         return
-    yield f"{proposed.kind} {plain(proposed.name, 200)}"
+    yield f"{proposed.kind} {printable(proposed.name, 200)}"
     undo = "can be undone" if proposed.is_reversible else "cannot be undone"
     where = ", inside the fence" if proposed.is_contained else ""
     yield f"effect {proposed.effect}, {undo}{where}"
@@ -145,14 +145,14 @@ def _decision_lines(decided: Decided | None) -> Iterator[str]:
     if decided is None:
         yield "nothing: the run ended before"
         return
-    by = plain(decided.decided_by, 100)
-    yield f"{decided.verdict} by {by}: {plain(decided.why, 1000)}"
+    by = printable(decided.decided_by, 100)
+    yield f"{decided.verdict} by {by}: {printable(decided.why, 1000)}"
     for hit in decided.hits:
-        yield f"  - {plain(f'{hit.rule_id} wants {hit.verdict}: {hit.why}', 1000)}"
+        yield f"  - {printable(f'{hit.rule_id} wants {hit.verdict}: {hit.why}', 1000)}"
     fields = body_of(decided)
     for key in ("fault", "once_approved", "again"):
         if key in fields:
-            yield f"{key} {plain(json.dumps(fields[key], ensure_ascii=False), 1000)}"
+            yield f"{key} {printable(json.dumps(fields[key], ensure_ascii=False), 1000)}"
 
 
 def _question_lines(step: Step) -> Iterator[str]:
@@ -177,9 +177,9 @@ def _settlement_lines(step: Step) -> Iterator[str]:
     for key in ("error", "answered_by", "draft_id"):
         value = getattr(settled, key)
         if value is not None:
-            yield f"{key} {plain(value, 2000)}"
+            yield f"{key} {printable(value, 2000)}"
     if settled.cost:
-        yield f"cost {plain(json.dumps(settled.cost), 400)}"
+        yield f"cost {printable(json.dumps(settled.cost), 400)}"
     yield from _result_lines(settled.result, has_body=step.kind is not Kind.HTTP)
 
 
@@ -197,7 +197,7 @@ def _result_lines(result: Any, *, has_body: bool) -> Iterator[str]:
         yield from _text(laid_out(result["body"]))
     if headers := mapping(result.get("headers")):
         yield heading("headers")
-        yield from (plain(f"{name}: {value}", 1000) for name, value in headers.items())
+        yield from (printable(f"{name}: {value}", 1000) for name, value in headers.items())
 
 
 def _program_lines(recorded: HistoryStep) -> Iterator[str]:
@@ -229,7 +229,7 @@ def _named_fields(record: Record) -> dict[str, Any]:
 
 def _fields(values: Mapping[str, Any]) -> Iterator[str]:
     for key, value in values.items():
-        name = plain(key, 60)
+        name = printable(key, 60)
         lines = list(_value_lines(value))
         if len(lines) == 1 and not lines[0].startswith("| "):
             yield f"{name}: {lines[0]}"
@@ -241,9 +241,9 @@ def _fields(values: Mapping[str, Any]) -> Iterator[str]:
 def _text(text: str) -> Iterator[str]:
     lines = text[:_MAX_VALUE].split("\n")
     if len(lines) == 1:
-        yield plain(text, _MAX_VALUE)
+        yield printable(text, _MAX_VALUE)
         return
-    yield from (f"| {plain(line, 4000)}" for line in lines)
+    yield from (f"| {printable(line, 4000)}" for line in lines)
 
 
 def _bounded(lines: Iterator[str]) -> list[str]:
@@ -269,44 +269,44 @@ def files_pane(history: RunHistory, recorded: HistoryStep) -> list[str]:
         store = store_of(Home.find())
         return list(_change_lines(store, store.diff(before, after)))
     except (PaddockError, OSError) as error:
-        return [plain(f"the files cannot be compared: {error}", 400)]
+        return [printable(f"the files cannot be compared: {error}", 400)]
 
 
 def world_pane(run: str, step: int) -> list[str]:
     """Return what a step changed in the stand-ins, field by field."""
     from paddock.cli.render.world import differences
-    from paddock.world.kept import open_kept
+    from paddock.world.saved_worlds import open_saved_world
 
     lines: list[str] = []
     try:
-        with open_kept(Home.find().root, run) as world:
+        with open_saved_world(Home.find().root, run) as world:
             for service in world.services:
                 for difference in differences(service, step, step):
                     lines += _difference_lines(service.name, difference)
     except (PaddockError, OSError) as error:
-        return [plain(str(error), 400)]
+        return [printable(str(error), 400)]
     return lines or ["No stand-in changed at this step."]
 
 
 def _difference_lines(service: str, difference: DocumentDiff) -> Iterator[str]:
     change = difference.change
-    yield heading(plain(f"{service}: {change.kind} {change.id} {difference.what}", 200))
+    yield heading(printable(f"{service}: {change.kind} {change.id} {difference.what}", 200))
     for field in difference.fields[:_MAX_FIELDS]:
         before = "" if field.is_new else f"{_json(field.before)} -> "
         after = "gone" if field.is_gone else _json(field.after)
-        yield f"{plain(field.field, 100)}: {before}{after}"
+        yield f"{printable(field.field, 100)}: {before}{after}"
 
 
-def _change_lines(store: TreeStore, changes: list[Change]) -> Iterator[str]:
+def _change_lines(store: TreeStore, changes: list[TreeChange]) -> Iterator[str]:
     for number, change in enumerate(changes[:_MAX_FILES]):
-        yield heading(f"{change.kind} {plain(change.path, 400)}")
+        yield heading(f"{change.kind} {printable(change.path, 400)}")
         if number < _MAX_DIFFS:
             yield from _diff_lines(store, change)
     if len(changes) > _MAX_FILES:
         yield f"({many(len(changes) - _MAX_FILES, 'more file')})"
 
 
-def _diff_lines(store: TreeStore, change: Change) -> Iterator[str]:
+def _diff_lines(store: TreeStore, change: TreeChange) -> Iterator[str]:
     before, after = (_file_text(store, node) for node in (change.before, change.after))
     if before is None or after is None:
         yield "(it is no text, or too long to compare)"
@@ -317,7 +317,7 @@ def _diff_lines(store: TreeStore, change: Change) -> Iterator[str]:
             yield "(there is more)"
             return
         if number >= 2:  # the names of the two files stand above already
-            yield plain(line, 1000)
+            yield printable(line, 1000)
 
 
 def _file_text(store: TreeStore, node: Node | None) -> str | None:
@@ -334,4 +334,4 @@ def _file_text(store: TreeStore, node: Node | None) -> str | None:
 
 
 def _json(value: object) -> str:
-    return plain(json.dumps(value, ensure_ascii=False, default=str), 400)
+    return printable(json.dumps(value, ensure_ascii=False, default=str), 400)

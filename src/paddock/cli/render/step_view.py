@@ -23,7 +23,7 @@ from paddock.cli.render.step_panes import (
 )
 from paddock.journal.calls import detail_lines
 from paddock.model.action import Kind, Verdict
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 
 if TYPE_CHECKING:
     from paddock.model.steps import Step
@@ -130,7 +130,7 @@ class StepView(msgspec.Struct, dict=True):
             if is_it(self.history.step(self.history.step_numbers[at])):
                 self._go(at)
                 return
-        self.message = plain(otherwise, 120)
+        self.message = printable(otherwise, 120)
 
     def _has_sought(self, recorded: HistoryStep) -> bool:
         sought = self.sought.lower()
@@ -179,11 +179,11 @@ class StepView(msgspec.Struct, dict=True):
         opened = self.history.log.opened
         who = f"{opened.run} · {opened.agent} · stage {opened.stage}"
         place = f"step {self.step} ({self.at + 1} of {len(self.history.step_numbers)})"
-        return self._paint(fit(f"{plain(who, 200)} · {place}", width), "7")
+        return self._paint(fit(f"{printable(who, 200)} · {place}", width), "7")
 
     def _foot(self, width: int) -> str:
         if self.typed is not None:
-            return cut(f"/{plain(self.typed, _MAX_SEARCH)}", width - 1)
+            return cut(f"/{printable(self.typed, _MAX_SEARCH)}", width - 1)
         return self._paint(cut(self.message or HELP, width - 1), "90")
 
     def _paint(self, text: str, colour: str | None) -> str:
@@ -194,4 +194,4 @@ def _gist(step: Step) -> str:
     """Return what the step was; of a call of a model what it answered, which tells more than the
     number of tokens."""
     lines = detail_lines(step) if step.kind is Kind.MODEL else []
-    return f"{plain(step.name or '-', 20)} {lines[-1]}" if lines else short_call_text(step)
+    return f"{printable(step.name or '-', 20)} {lines[-1]}" if lines else short_call_text(step)

@@ -1,5 +1,5 @@
 """The steps of a run as values (pages from the index, completed from the journal) and as lines for
-people. An agent chose many of the words: each goes through `plain`, stands on one line, and has a
+people. An agent chose many words: each goes through `printable`, stands on one line, and has a
 bounded length.
 """
 
@@ -24,14 +24,14 @@ from paddock.cli.render.step_gist import in_order
 from paddock.cli.render.units import clock, offset, took
 from paddock.journal.calls import detail_lines
 from paddock.journal.codec import body_of
-from paddock.journal.index import Index
-from paddock.journal.index_rows import RunRow, StepRow
+from paddock.journal.index.index import RunIndex
+from paddock.journal.index.rows import RunRow, StepRow
 from paddock.journal.log import MAX_PAGE_RECORDS, RunLog
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Verdict
 from paddock.model.events import Head, Opened, Proposed, Record
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import Program, Step
 
 _MAX_PROGRAMS = 12
@@ -81,7 +81,12 @@ class IndexedStep(NamedTuple):
 
 
 def select_rows(
-    index: Index, run: RunRow, *, after: int = -1, kind: str | None = None, only: str | None = None
+    index: RunIndex,
+    run: RunRow,
+    *,
+    after: int = -1,
+    kind: str | None = None,
+    only: str | None = None,
 ) -> Iterator[StepRow]:
     """Yield the rows of the steps after one that are of this kind and what `only` says of them."""
     column, value = ONLY[only] if only else ("", None)
@@ -186,7 +191,7 @@ def header_lines(
         ("started", f"{clock(run.started_at)}, took {took(duration_us(run))}"),
         ("policy", _digest(run.policy_digest)),
         ("host", _host_text(opened)),
-        ("template", plain(opened.template or "-", 200)),
+        ("template", printable(opened.template or "-", 200)),
         ("enforced", _enforcement_text(opened.enforcement)),
         ("key", _digest(opened.key_id)),
         ("head", _head_text(run, head)),
@@ -216,10 +221,10 @@ def step_lines(
         call,
         step=row.step,
         at=offset(row.at, start_us),
-        kind=cut(plain(row.kind or "-", 20), 7),
-        verdict=cut(plain(row.verdict or "-", 20), 8),
-        by=cut(plain(row.rule or "-", 60), 22),
-        out=cut(plain(row.outcome or "-", 20), 9),
+        kind=cut(printable(row.kind or "-", 20), 7),
+        verdict=cut(printable(row.verdict or "-", 20), 8),
+        by=cut(printable(row.rule or "-", 60), 22),
+        out=cut(printable(row.outcome or "-", 20), 9),
         took=took(shown.duration_us),
     )
     yield paint(line, VERDICT_COLOURS.get(row.verdict or ""), is_coloured)
@@ -239,24 +244,25 @@ def step_lines(
 
 def record_lines(record: Record, body: Mapping[str, Any], start_us: int) -> Iterator[str]:
     """Yield a whole record; what is long is cut, and said to be."""
-    yield f"record {record.n}  {offset(record.at, start_us)}  {plain(record.type, 40)}"
+    yield f"record {record.n}  {offset(record.at, start_us)}  {printable(record.type, 40)}"
     for key, value in body.items():
         if isinstance(value, Mapping) and value and key in _LAID_OUT:
-            yield f"  {plain(key, 40)}"
+            yield f"  {printable(key, 40)}"
             for name, inner in in_order(value).items():
-                yield from _field(f"  {plain(name, 40)}", inner)
+                yield from _field(f"  {printable(name, 40)}", inner)
         else:
-            yield from _field(plain(key, 40), value)
+            yield from _field(printable(key, 40), value)
     for blob in record.blobs:
-        left = "" if blob.is_kept else f", not kept: sha256 {plain(blob.sha256, 64)}"
-        yield f"  (a preview stands for {blob.size_bytes} bytes at {plain(blob.path, 200)}{left})"
+        left = "" if blob.is_kept else f", not kept: sha256 {printable(blob.sha256, 64)}"
+        path = printable(blob.path, 200)
+        yield f"  (a preview stands for {blob.size_bytes} bytes at {path}{left})"
 
 
 def gist_lines(pieces: Iterable[tuple[str, str]], *, is_model: bool) -> Iterator[str]:
     """Yield what was asked and what came back, for before the records."""
     for what, text in pieces:
         lines = text[:MAX_TEXT].split("\n")
-        yield plain(what, 100)
+        yield printable(what, 100)
         yield from barred(lines[:_MAX_GIST])
         if len(lines) > _MAX_GIST or len(text) > MAX_TEXT:
             yield f"    (it has {many(len(lines), 'line')}, {len(text)} characters: --json)"
@@ -270,7 +276,7 @@ def _field(key: str, value: Any) -> Iterator[str]:
         yield f"  {key}"
         yield from text_lines(text)
     else:
-        yield f"  {key:<14} {plain(text, MAX_TEXT)}"
+        yield f"  {key:<14} {printable(text, MAX_TEXT)}"
 
 
 def program_text(program: Program) -> tuple[str, str]:
@@ -280,7 +286,7 @@ def program_text(program: Program) -> tuple[str, str]:
     called_as, *arguments = started.argv or [""]
     is_usual = called_as in ("", started.program, started.program.rpartition("/")[2])
     called = "" if is_usual else f"(as {shlex.quote(called_as)}) "
-    text = plain(f"{started.program} {called}{shlex.join(arguments)}".rstrip(), 400)
+    text = printable(f"{started.program} {called}{shlex.join(arguments)}".rstrip(), 400)
     if ended is None:
         return text, ""
     code = f", exit {ended.exit_code}" if ended.exit_code else ""
@@ -288,23 +294,23 @@ def program_text(program: Program) -> tuple[str, str]:
 
 
 def _name(text: str | None) -> str:
-    return plain(text or "-", 60)
+    return printable(text or "-", 60)
 
 
 def _digest(text: str | None) -> str:
-    return plain(text, _HASH).partition(" (...")[0] if text else "-"
+    return printable(text, _HASH).partition(" (...")[0] if text else "-"
 
 
 def _host_text(opened: Opened) -> str:
     host = opened.host
     facts = [host.get(key) for key in ("name", "system", "kernel", "machine")]
     text = " ".join(str(fact) for fact in facts if fact)
-    return plain(f"{text}, python {host.get('python')}, paddock {opened.paddock}", 300)
+    return printable(f"{text}, python {host.get('python')}, paddock {opened.paddock}", 300)
 
 
 def _enforcement_text(enforcement: Mapping[str, str]) -> str:
     texts = [f"{boundary}: {mechanism}" for boundary, mechanism in enforcement.items()]
-    return plain("; ".join(texts), 2000) if texts else "-"
+    return printable("; ".join(texts), 2000) if texts else "-"
 
 
 def _head_text(run: RunRow, head: Head | None) -> str:

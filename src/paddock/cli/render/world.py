@@ -1,5 +1,5 @@
 """A kept world as values (its services, their state, the change of each field) and as lines for
-people. An agent chose many of the words: each goes through `plain`, stands on one line, and has a
+people. An agent chose many words: each goes through `printable`, stands on one line, and has a
 bounded length.
 """
 
@@ -17,11 +17,11 @@ import msgspec
 from paddock.cli.render.cells import labelled, paint
 from paddock.cli.render.table import line_width, terminal_table
 from paddock.model.money import money_in
-from paddock.model.plain import plain
 from paddock.model.plural import many
-from paddock.world.changes import Change
-from paddock.world.kept import KeptService
-from paddock.world.service import BUILT_IN, load
+from paddock.model.printable import printable
+from paddock.world.changes import DocumentChange
+from paddock.world.registry import load_service, service_names
+from paddock.world.saved_worlds import SavedService
 
 _MAX_VALUE = 200
 _NOTHING: tuple[Any, ...] = (None, [], {}, "")  # in a new field it says nothing
@@ -81,7 +81,7 @@ class FieldDiff(msgspec.Struct, frozen=True):
 class DocumentDiff(msgspec.Struct, frozen=True):
     """The change of one document."""
 
-    change: Change
+    change: DocumentChange
     fields: list[FieldDiff]
 
     @property
@@ -98,10 +98,10 @@ class DocumentDiff(msgspec.Struct, frozen=True):
 
 def built_in() -> list[BuiltIn]:
     """Return all built-in services; of one that cannot be loaded here, why not."""
-    return [_built_in(name) for name in sorted(BUILT_IN)]
+    return [_built_in(name) for name in service_names()]
 
 
-def row_of(kept: KeptService, faults: Mapping[str, int] | None) -> ServiceRow:
+def row_of(kept: SavedService, faults: Mapping[str, int] | None) -> ServiceRow:
     return ServiceRow(
         kept.name,
         kept.host,
@@ -126,7 +126,7 @@ def faults_by_host(journal: Path) -> Mapping[str, int] | None:
     return Counter(traffic.host for traffic in scan if traffic.step.verdict is Verdict.FAULT)
 
 
-def state_after(kept: KeptService, step: int) -> dict[str, Any]:
+def state_after(kept: SavedService, step: int) -> dict[str, Any]:
     """Return the documents as they were when the step had been done."""
     _, position = kept.span(None, step)
     later = {
@@ -143,7 +143,7 @@ def state_after(kept: KeptService, step: int) -> dict[str, Any]:
     return state
 
 
-def differences(kept: KeptService, first: int | None, last: int | None) -> list[DocumentDiff]:
+def differences(kept: SavedService, first: int | None, last: int | None) -> list[DocumentDiff]:
     """Return what differs between before the first step and after the last one; without steps,
     since the beginning."""
     since, until = kept.span(first, last)
@@ -155,7 +155,7 @@ def differences(kept: KeptService, first: int | None, last: int | None) -> list[
 
 def _built_in(name: str) -> BuiltIn:
     try:
-        service = load(name)
+        service = load_service(name)
     except Exception as error:  # a library that it needs is not installed
         return BuiltIn(name, f"cannot be used here: {error}", {})
     about = (service.__doc__ or "").strip().partition("\n\n")[0]
@@ -186,17 +186,19 @@ def _fields(field: str, before: Any, after: Any, depth: int) -> Iterator[FieldDi
 def built_in_lines(services: Sequence[BuiltIn]) -> Iterator[str]:
     """A line for each service, and one for each of its options."""
     for service in services:
-        yield from labelled(f"{service.name:10} ", plain(service.about, _MAX_VALUE), line_width())
+        yield from labelled(
+            f"{service.name:10} ", printable(service.about, _MAX_VALUE), line_width()
+        )
         for name, about in service.options.items():
-            yield from labelled(f"{'':13}{name}: ", plain(about, _MAX_VALUE), line_width())
+            yield from labelled(f"{'':13}{name}: ", printable(about, _MAX_VALUE), line_width())
 
 
 def service_table(rows: Sequence[ServiceRow]) -> str:
     cells = [
         (
-            plain(row.name, _MAX_NAME),
-            plain(f"{row.host}:{row.port}", _MAX_NAME),
-            plain(row.service, _MAX_NAME),
+            printable(row.name, _MAX_NAME),
+            printable(f"{row.host}:{row.port}", _MAX_NAME),
+            printable(row.service, _MAX_NAME),
             row.documents,
             row.changes,
             "-" if row.faults is None else row.faults,
@@ -212,7 +214,7 @@ def service_table(rows: Sequence[ServiceRow]) -> str:
 
 
 def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> Iterator[str]:
-    yield plain(name, _MAX_NAME)
+    yield printable(name, _MAX_NAME)
     if not state:
         yield "  nothing"
     for kind, value in state.items():
@@ -234,14 +236,15 @@ def difference_lines(
     that are only the stand-in's own memory are counted."""
     if not differences:
         return
-    yield plain(name, _MAX_NAME)
+    yield printable(name, _MAX_NAME)
     for line in inner_lines((difference.change.kind for difference in differences), inner, "used"):
         yield f"  {line}"
     differences = [difference for difference in differences if difference.change.kind not in inner]
     for difference in differences[:_MAX_DOCUMENTS]:
         sign, colour = _SIGNS[difference.what]
         step = "" if difference.change.step is None else f" (step {difference.change.step})"
-        of = f"{plain(difference.change.kind, _MAX_NAME)}/{plain(difference.change.id, _MAX_NAME)}"
+        kind = printable(difference.change.kind, _MAX_NAME)
+        of = f"{kind}/{printable(difference.change.id, _MAX_NAME)}"
         yield paint(f"  {sign} {of}{step}", colour, is_coloured)
         fields = [
             field for field in difference.fields if not (field.is_new and field.after in _NOTHING)
@@ -264,7 +267,7 @@ def inner_lines(kinds: Iterable[str], inner: Mapping[str, str], verb: str) -> It
 
 def _field(field: FieldDiff, currency: Any) -> str:
     """Return a changed field; amounts are shown as money if the document has a currency."""
-    name = plain(field.field, _MAX_NAME)
+    name = printable(field.field, _MAX_NAME)
     is_amount = name == "amount" or name.startswith("amount_") or name == "unit_amount"
     before, after = (
         (money_in({"amount": value, "currency": currency}) if is_amount else None) or _value(value)
@@ -277,7 +280,7 @@ def _field(field: FieldDiff, currency: Any) -> str:
 
 def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
     latest = value["latest"]
-    yield f"  {plain(kind, _MAX_NAME)}: {value['count']}"
+    yield f"  {printable(kind, _MAX_NAME)}: {value['count']}"
     for document in latest:
         yield f"    {_value(document)}"
     more = value["count"] - len(latest)
@@ -286,7 +289,7 @@ def _kind_lines(kind: str, value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _value_lines(name: object, value: Any, depth: int) -> Iterator[str]:
-    pad, shown = "  " * depth, plain(name, _MAX_NAME)
+    pad, shown = "  " * depth, printable(name, _MAX_NAME)
     entries = _entries(value)
     if entries is None or depth >= _MAX_DEPTH or not entries:
         yield f"{pad}{shown}: {_value(value)}"
@@ -307,9 +310,9 @@ def _entries(value: Any) -> list[tuple[object, Any]] | None:
 
 
 def _value(value: Any) -> str:
-    return plain(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
+    return printable(json.dumps(value, ensure_ascii=False, default=str), _MAX_VALUE)
 
 
 def _broken_lines(name: str, broken: Sequence[str]) -> Iterator[str]:
     for sentence in broken:
-        yield f"! {plain(name, _MAX_NAME)}: {plain(sentence, _MAX_VALUE)}"
+        yield f"! {printable(name, _MAX_NAME)}: {printable(sentence, _MAX_VALUE)}"

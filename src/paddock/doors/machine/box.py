@@ -1,6 +1,8 @@
-"""The core of a sandbox: its machine, its clock, its forks and snapshots.
+"""The core of a sandbox: its parts, its clock, its forks and snapshots.
 
-It runs on the engine's loop; callers meet it through the faces in `sandbox`.
+`Box` makes the parts of one sandbox and passes each what it needs: the guest (`guest`), the gate
+(`sandbox_gate`), calls as actions (`actions`), the network and the secrets (`network`), the world.
+No part knows the box. It runs on the engine's loop; callers meet it through the faces in `sandbox`.
 """
 
 from __future__ import annotations
@@ -10,34 +12,39 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from paddock.doors.machine.actions import SandboxActions
 from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.laying import place, renew_work, restore, snapshots_of, stamps_of
-from paddock.doors.machine.networking import BoxNetwork, prepare_door, wants_network
-from paddock.doors.machine.passage import Opening, Passage
+from paddock.doors.machine.guest import LocalGuest
+from paddock.doors.machine.layer_setup import allocate, renew_work, restore, snapshots_of, stamps_of
+from paddock.doors.machine.network.sandbox_network import SandboxNetwork, wants_network
+from paddock.doors.machine.network.sandbox_secrets import SandboxSecrets
 from paddock.doors.machine.read_only_files import with_read_only_files
+from paddock.doors.machine.sandbox_gate import Opening, SandboxGate
 from paddock.doors.machine.sources import BoxSources
 from paddock.doors.machine.worlds import close_world, discard_worlds, fork_worlds
 from paddock.fence.channel import Channel
-from paddock.fence.container.agreed import LAYER_OWNER
-from paddock.fence.container.driver import ContainerDriver
-from paddock.fence.container.machine import ContainerMachine
-from paddock.fence.container.sources import resolved
+from paddock.fence.driver import Driver, Machine
+from paddock.fence.mount_sources import resolved
 from paddock.fence.offload import offload
-from paddock.model.errors import Conflict, HostCannot, OutOfSpace, SandboxDied, SandboxError
+from paddock.fence.uids import LAYER_OWNER
+from paddock.gate.alerts import RaisedAlert
+from paddock.model.errors import HostCannot, OutOfSpace, SandboxError
 from paddock.model.results import Metrics, SandboxInfo
 from paddock.model.spec import Spec, identifier
 from paddock.policy.decide import Policy
-from paddock.state.diskspace import check_space, files_bytes
+from paddock.state.disk_space import check_space, files_bytes
 from paddock.state.home import Home, new_id
-from paddock.state.layers import Layers, copies_lock
+from paddock.state.layers.layers import Layers, copies_lock
 
 if TYPE_CHECKING:
+    from paddock.doors.machine.code import CodeCore
     from paddock.doors.machine.files import FileCore
     from paddock.world.world import World
 
@@ -48,11 +55,20 @@ SPACE_S = 1.0  # between two looks at how much room the disk has left
 SAMPLES = 720  # one hour of history
 
 
-class Start(msgspec.Struct):
-    """What the workspace was when the sandbox began, to tell what it changed."""
+class WorkspaceStart(msgspec.Struct, frozen=True):
+    """The state of the workspace when the sandbox began, to tell what it changed: a layer to
+    compare with, or the stamps of the files."""
 
     base_layer: str | None = None
     stamps: dict[str, Any] = {}
+
+
+class StartedMachine(msgspec.Struct, frozen=True):
+    """A machine that runs, with the spec that is in force in it."""
+
+    machine: Machine
+    spec: Spec
+    start: WorkspaceStart = WorkspaceStart()
 
 
 class Box:
@@ -61,46 +77,57 @@ class Box:
     def __init__(
         self,
         engine: Engine,
-        spec: Spec,
-        machine: ContainerMachine,
+        started: StartedMachine,
         policy: Policy,
         sources: BoxSources = DEFAULT_SOURCES,
         opening: Opening = DEFAULT_OPENING,
     ) -> None:
+        """Register the sandbox and start its clock."""
         self.engine = engine
-        self.spec = spec
-        self.machine = machine
-        self.sandbox_id = machine.machine_id
-        self.contexts: dict[str, Any] = {}
-        self.start = Start()
-        self.parent_id: str | None = None
+        self.spec = started.spec
+        self.machine = started.machine
+        self.start = started.start
+        self.sandbox_id = self.machine.machine_id
+        self.parent_id = opening.parent
         self.started_at = time.time()
-        self._end_at: float | None = None
-        self._time_end: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._hits: dict[str, int] = {}
-        self._samples: deque[Metrics] = deque(maxlen=SAMPLES)
-        self._sampler: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        self._space_watch: asyncio.Task[None] | None = None
-        self.failure: HostCannot | None = None  # of the host: why it could not go on
-        self._is_paused = False  # by its owner: not while it stands still for a fork or snapshot
-        self._paused_left: float | None = None
-        self._freezing = asyncio.Lock()  # one at a time freezes, thaws, or needs it to be frozen
-        self.server: Any = None
         self.world: World | None = None
         self._world_source = sources.world
         self._world_bytes = 0  # of the stand-ins' files, when they were last looked at
-        self.network = BoxNetwork(self, sources.secrets)
-        self.passage = Passage(self, policy, opening)
+        self._end_at: float | None = None
+        self._time_end: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused_left: float | None = None
+        self._samples: deque[Metrics] = deque(maxlen=SAMPLES)
+        self._closing: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self.guest = LocalGuest(self.machine, self.spec, self._stop_for)
+        self._secrets = SandboxSecrets(sources.secrets, engine.home, self.sandbox_id)
+        self._gate = SandboxGate(engine.home, self.guest, policy, opening, self._secrets.values)
+        self.actions = SandboxActions(self.guest, self._gate, lambda: self.envs(None))
+        self.network = SandboxNetwork(
+            engine.credentials, self.guest, self._gate, self.actions, self._secrets
+        )
+        engine.boxes[self.sandbox_id] = self
+        self.machine.on_end.append(lambda reason: self._ended())
+        if self.spec.limits.time is not None:
+            self._time_end = time.monotonic() + self.spec.limits.time
+        self.set_timeout(self.spec.timeout_s)
+        self._sampler = asyncio.ensure_future(self._sample())
+        self._space_watch = asyncio.ensure_future(self._watch_space())
 
     @cached_property
     def files(self) -> FileCore:
-        """Its files, for callers outside."""
+        """Return its files, for callers outside."""
         from paddock.doors.machine.files import FileCore  # an agent at work has its own
 
-        return FileCore(self)
+        return FileCore(self.guest)
+
+    @cached_property
+    def code(self) -> CodeCore:
+        """Return its interpreters."""
+        from paddock.doors.machine.code import CodeCore
+
+        return CodeCore(self.guest, self.envs, self.engine.home.cache)
 
     @classmethod
     async def create(
@@ -113,29 +140,41 @@ class Box:
     ) -> Box:
         """Create a sandbox with everything that its policy wants in force."""
         if wants_network(policy.network):
-            prepare_door(engine)
-        spec, machine, start = await cls._start_machine(engine, spec, policy)
-        box = cls(engine, spec, machine, policy, sources, opening)
-        box._begin(start)
+            engine.credentials.prepare()  # a machine boots meanwhile
+        started = await cls._start_machine(engine, spec, policy)
+        box = await cls._make(engine, started, policy, sources, opening)
         return await box._connected(None)
+
+    @classmethod
+    async def _make(
+        cls,
+        engine: Engine,
+        started: StartedMachine,
+        policy: Policy,
+        sources: BoxSources = DEFAULT_SOURCES,
+        opening: Opening = DEFAULT_OPENING,
+    ) -> Box:
+        try:
+            return cls(engine, started, policy, sources, opening)
+        except BaseException:
+            await started.machine.stop("its policy cannot be enforced")
+            raise
 
     async def _connected(self, parent: Box | None) -> Box:
         try:
             if parent is None:
-                home, policy = self.engine.home, self.passage.policy
+                home, policy = self.engine.home, self.actions.policy
                 self.world = await self._world_source.open(home, self.sandbox_id, policy)
             if self.world is not None:
                 self._world_bytes = await offload(files_bytes, self.world.directory)
-            await self.network.open(None if parent is None else parent.network)
+            await self.network.open(self.world, None if parent is None else parent._secrets)
         except BaseException:
             await self.end("its world or its network could not be opened")
             raise
         return self
 
     @classmethod
-    async def _start_machine(
-        cls, engine: Engine, spec: Spec, policy: Policy
-    ) -> tuple[Spec, ContainerMachine, Start]:
+    async def _start_machine(cls, engine: Engine, spec: Spec, policy: Policy) -> StartedMachine:
         if spec.mounts:
             spec = await offload(resolved, engine.home, spec)
             spec = await offload(with_read_only_files, spec, policy)
@@ -143,124 +182,96 @@ class Box:
         if spec.is_poolable:
             machine = await engine.pool.take(spec)
             if machine is None:
-                machine = await driver.start_new(spec, place(engine.home, new_id(), spec))
-            return spec, machine, Start()
+                machine = await driver.start(spec, allocate(engine.home, new_id(), spec))
+            return StartedMachine(machine, spec)
         name = new_id()
-        layers = driver.link.layers
-        start = Start()
+        start = WorkspaceStart()
         async with driver.prepared(name):
-            path = layers.create(name, spec.limits.disk, LAYER_OWNER)
+            path = driver.layers.create(name, spec.limits.disk, LAYER_OWNER)
             if spec.snapshot is not None:
-                await offload(restore, engine, spec.snapshot, layers, name)
-                start.stamps = await offload(stamps_of, path)
-            machine = await driver.start(spec, place(engine.home, name, spec))
-        return spec, machine, start
-
-    def _begin(self, start: Start) -> None:
-        """Register the sandbox and start its clock."""
-        self.start = start
-        self.engine.boxes[self.sandbox_id] = self
-        self.machine.on_end.append(lambda reason: self._ended())
-        if self.spec.limits.time is not None:
-            self._time_end = time.monotonic() + self.spec.limits.time
-        self.set_timeout(self.spec.timeout_s)
-        self._sampler = asyncio.ensure_future(self._sample())
-        self._space_watch = asyncio.ensure_future(self._watch_space())
+                await offload(restore, engine.home, spec.snapshot, driver.layers, name)
+                start = WorkspaceStart(stamps=await offload(stamps_of, path))
+            allocation = allocate(engine.home, name, spec)
+            machine = await driver.start(spec, allocation, is_prepared=True)
+        return StartedMachine(machine, spec, start)
 
     @property
     def channel(self) -> Channel:
-        """The way to the guest; refused while paused, so that no call waits for a thaw. While it
-        stands still for a fork or a snapshot, requests are taken and wait (`still`)."""
-        if self.failure is not None:
-            raise self.failure
-        if self.machine.ended_by is not None:
-            raise SandboxDied(self.sandbox_id, self.machine.ended_by)
-        if self._is_paused:
-            raise Conflict(f"sandbox {self.sandbox_id} is paused", hint="call resume() first")
-        return self.machine.channel
+        """Return the way to the guest; refused while paused or ended."""
+        return self.guest.channel
+
+    @property
+    def failure(self) -> HostCannot | None:
+        """Return why the host could not go on, if it could not."""
+        return self.guest.failure
 
     @property
     def state(self) -> str:
         if self.machine.ended_by is not None:
             return "ended"
-        return "paused" if self._is_paused else "running"
+        return "paused" if self.guest.is_paused else "running"
 
     @property
     def layers(self) -> Layers:
-        layers: Layers = self.machine.layers
-        return layers
+        return self.machine.layers
+
+    def alerts(self) -> list[RaisedAlert]:
+        """Return what somebody should look at, oldest first."""
+        return self._gate.alerts()
 
     def envs(self, more: dict[str, str] | None) -> dict[str, str]:
         return self.network.envs({**dict(self.spec.envs), **(more or {})})
 
     def set_timeout(self, timeout_s: float) -> None:
-        """The sandbox ends by itself after this; `limits.time` stays the ceiling."""
+        """Let the sandbox end by itself after this; `limits.time` stays the ceiling."""
         self._end_at = time.monotonic() + timeout_s
         if self._timer is not None:
             self._timer.cancel()
-        moments = [t for t in (self._end_at, self._time_end) if t is not None]
-        soonest = min(moments)
+        ends = [t for t in (self._end_at, self._time_end) if t is not None]
+        soonest = min(ends)
         reason = "time limit" if soonest == self._time_end else "timeout"
         delay = soonest - time.monotonic()
         self._timer = self.engine.loop.call_later(delay, self._time_is_up, reason)
 
     async def pause(self) -> None:
-        async with self._freezing:
-            _ = self.channel
-            await self.machine.freeze()
-            self._is_paused = True
-            if self._timer is not None and self._end_at is not None:
-                self._timer.cancel()  # a paused sandbox does not use up its time
-                self._paused_left = self._end_at - time.monotonic()
+        """Freeze everything inside. A paused sandbox does not use up its time."""
+        await self.guest.pause()
+        if self._timer is not None and self._end_at is not None:
+            self._timer.cancel()
+            self._paused_left = self._end_at - time.monotonic()
 
     async def resume(self) -> None:
-        async with self._freezing:
-            if self.machine.ended_by is not None:
-                raise SandboxDied(self.sandbox_id, self.machine.ended_by)
-            if self._is_paused:
-                await self.machine.thaw()
-                self._is_paused = False
-                self.set_timeout(self._paused_left or self.spec.timeout_s)
+        """Let a paused sandbox go on."""
+        if await self.guest.resume():
+            self.set_timeout(self._paused_left or self.spec.timeout_s)
 
     async def end(self, reason: str) -> None:
+        """End everything inside, and wait until the journal is closed."""
         await self.network.close()
         await self.machine.stop(reason)
         self._ended()
         await self.closed()
 
     def fail(self, failure: HostCannot) -> None:
-        """End the sandbox because its host cannot record it any more. May come from any thread;
-        the first failure is the one that callers are told."""
-        if self.failure is None:
-            self.failure = failure
-            self.engine.loop.call_soon_threadsafe(self._stop_for, failure)
+        """End the sandbox because its host cannot record it any more. May come from any thread."""
+        self.guest.fail(failure)
 
     def _stop_for(self, failure: HostCannot) -> None:
         if self.machine.ended_by is None:
             self._stopping = asyncio.ensure_future(self.end(failure.message))
 
+    def still(self) -> AbstractAsyncContextManager[None]:
+        """Within this nothing inside runs and nothing is started: see `LocalGuest.still`."""
+        return self.guest.still()
+
     async def closed(self) -> None:
-        """Returns when the journal is closed, whatever ended the sandbox."""
+        """Return when the journal is closed, whatever ended the sandbox."""
         if self._closing is not None:
             await asyncio.shield(self._closing)
 
-    async def limits_hit(self, ending: dict[str, Any]) -> list[str]:
-        """Which limits have bitten since the last ask; told to the command that ended now."""
-        if self.machine.ended_by is not None:
-            return []
-        with contextlib.suppress(OSError):
-            hits = self.machine.hits()
-            for name, count in (ending.get("hits") or {}).items():
-                hits[name] = hits.get(name, 0) + int(count)
-            new = [n for n, count in hits.items() if count > self._hits.get(n, 0)]
-            self._hits = hits
-            if ending.get("exit") != 0 and "disk" not in new and await self.machine.is_disk_full():
-                new.append("disk")
-            return new
-        return []
-
     async def metrics(self) -> Metrics:
-        _ = self.channel if not self._is_paused else None
+        if not self.guest.is_paused:
+            _ = self.channel  # raises when it has ended
         sample = await self.machine.stats()
         self._samples.append(sample)
         return sample
@@ -269,8 +280,8 @@ class Box:
         return list(self._samples)
 
     def info(self) -> SandboxInfo:
-        moments = [t for t in (self._end_at, self._time_end) if t is not None]
-        left = min(moments) - time.monotonic() if moments else None
+        ends = [t for t in (self._end_at, self._time_end) if t is not None]
+        left = min(ends) - time.monotonic() if ends else None
         end = None if left is None or self.state != "running" else time.time() + left
         return SandboxInfo(
             sandbox_id=self.sandbox_id,
@@ -287,32 +298,14 @@ class Box:
             parent_id=self.parent_id,
         )
 
-    @contextlib.asynccontextmanager
-    async def still(self) -> Any:
-        """Nothing inside runs within this, and nothing is started: calls that come meanwhile wait
-        until it is over. What was paused before stays paused after, and refuses calls."""
-        if self.machine.ended_by is not None:
-            raise SandboxDied(self.sandbox_id, self.machine.ended_by)
-        async with self._freezing:
-            if self._is_paused:
-                yield
-                return
-            with self.machine.holding_calls():
-                await self.machine.freeze()
-                try:
-                    yield
-                finally:
-                    if self.machine.ended_by is None:
-                        await self.machine.thaw()
-
     async def fork(self, count: int) -> list[Box]:
-        """Sandboxes with the files of this moment; processes and identities stay behind."""
+        """Make sandboxes with the files of this moment; processes and identities stay behind."""
         layers = self.layers
         base, names = f"base-{int(time.time())}-{new_id()}", [new_id() for _ in range(count)]
         driver = await self.engine.driver()
         async with _copying(self.engine.home):
             async with self.still():  # files and world of one moment
-                worlds = await fork_worlds(self, names)
+                worlds = await fork_worlds(self.world, self.engine.home.worlds, names)
                 try:
                     await offload(layers.fork, self.machine.layer, base, self.spec.limits.disk)
                 except BaseException:
@@ -333,7 +326,7 @@ class Box:
         return [m for m in made if isinstance(m, Box)]
 
     async def _fork_one(
-        self, driver: ContainerDriver, base: str, name: str, worlds: dict[str, World]
+        self, driver: Driver, base: str, name: str, worlds: dict[str, World]
     ) -> Box:
         layers = self.layers
         spec = msgspec.structs.replace(self.spec, snapshot=None)
@@ -341,19 +334,19 @@ class Box:
         async with driver.prepared(name, base=kept):
             path = await offload(layers.fork, base, name, spec.limits.disk)
             await offload(renew_work, path)
-            start = Start(kept) if kept else Start(None, stamps_of(path))
-            machine = await driver.start(spec, place(self.engine.home, name, spec, base=kept))
-        box = Box(self.engine, spec, machine, self.passage.policy)
-        box._begin(start)
-        box.parent_id = self.sandbox_id
+            start = WorkspaceStart(kept) if kept else WorkspaceStart(stamps=stamps_of(path))
+            allocation = allocate(self.engine.home, name, spec, base=kept)
+            machine = await driver.start(spec, allocation, is_prepared=True)
+        opening = Opening(parent=self.sandbox_id, fault_counts=self._gate.fault_counts())
+        started = StartedMachine(machine, spec, start)
+        box = await Box._make(self.engine, started, self.actions.policy, opening=opening)
         box.world = worlds.pop(name, None)
-        box.passage.go_on_from(self.passage)
         if start.base_layer is not None:
             self.engine.keep(base)
         return await box._connected(self)
 
     async def snapshot(self, name: str | None = None) -> str:
-        """Saves the files of this moment, content-addressed; the sandbox is still only briefly."""
+        """Save the files of this moment, content-addressed; the sandbox is still only briefly."""
         layers, store = self.layers, snapshots_of(self.engine.home)
         if name is not None:
             await offload(store.check_name, identifier(name, "snapshot"))
@@ -380,24 +373,20 @@ class Box:
             self.engine.release(self.start.base_layer, self.layers)
         if self._timer is not None:
             self._timer.cancel()
-        if self._sampler is not None:
-            self._sampler.cancel()
-            self.engine.remember(self._sampler)
-        if self._space_watch is not None:
-            self._space_watch.cancel()
-            self.engine.remember(self._space_watch)
-        if self.server is not None:
-            self.server.close()
+        for watch in (self._sampler, self._space_watch):
+            watch.cancel()
+            self.engine.remember(watch)
 
     async def _close(self, reason: str) -> None:
         await self.network.close()  # first: what is under way then has an end to record
         try:
-            await close_world(self)
+            if self.world is not None:
+                await close_world(self.world, lambda ended: self._gate.gate.record(ended))
         finally:
-            await self.passage.close(reason)
+            await self._gate.close(reason)
 
     async def _watch_space(self) -> None:
-        """A run that goes on while its disk is full loses what it does."""
+        """End the sandbox when the disk is full: a run that went on would lose what it does."""
         while self.machine.ended_by is None:
             await asyncio.sleep(SPACE_S)
             try:
@@ -420,13 +409,13 @@ class Box:
         """Count what stand-ins have kept of what the agent sent them for the run's budget."""
         if self.world is not None:
             size = await offload(files_bytes, self.world.directory)
-            self.passage.count_stored(max(size - self._world_bytes, 0))
+            self._gate.count_stored(max(size - self._world_bytes, 0))
             self._world_bytes = max(size, self._world_bytes)
 
 
 @contextlib.asynccontextmanager
 async def _copying(home: Home) -> AsyncIterator[None]:
-    """Keeps copies of layers from being swept by other processes."""
+    """Within this copies of layers are not swept by other processes."""
     with contextlib.ExitStack() as lock:
         await offload(lock.enter_context, copies_lock(home).shared())
         yield

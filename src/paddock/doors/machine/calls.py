@@ -18,7 +18,7 @@ from paddock.doors.machine.box import Box
 from paddock.doors.machine.files import Content, FileCore, OpenFile
 from paddock.doors.machine.processes import Running, Start, checked, running_processes, send_signal
 from paddock.doors.machine.records import command_record
-from paddock.fence.channel import Stream
+from paddock.fence.channel import GuestStream
 from paddock.gate.executors import Done
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
@@ -44,7 +44,7 @@ class DefaultTimeout(enum.Enum):
 
 
 class CommandOptions(msgspec.Struct, frozen=True):
-    """How a command is run, as its caller said it."""
+    """The options of a command, as its caller gave them."""
 
     envs: Mapping[str, str] | None = None
     cwd: str | None = None
@@ -79,13 +79,13 @@ class HandleCalls:
 
     async def kill(self) -> bool:
         """Sends SIGKILL to the program and its descendants; False if it had ended."""
-        return await send_signal(self.box, self.pid, signals.SIGKILL)
+        return await send_signal(self.box.guest, self.pid, signals.SIGKILL)
 
     async def send_signal(self, signal: int) -> bool:
         """Sends any signal to the program and its descendants; False if it had ended."""
         if not isinstance(signal, int) or not 0 < signal < signals.NSIG:
             raise InvalidInput(f"signal: {signal!r} is not a signal number such as signal.SIGTERM")
-        return await send_signal(self.box, self.pid, int(signal))
+        return await send_signal(self.box.guest, self.pid, int(signal))
 
     async def send_stdin(self, data: str | bytes) -> None:
         """Writes to the program's input; waits while it does not read. Raises InvalidInput for a
@@ -121,8 +121,8 @@ class CommandCalls:
             running = (await begin()).listen()
             return Done(value=running, record={"pid": running.pid})
 
-        passage = self._box.passage
-        running = await passage.command(start.argv, start.cwd, live, is_background=True)
+        actions = self._box.actions
+        running = await actions.command(start.argv, start.cwd, live, is_background=True)
         return HandleCalls(self._box, running)
 
     def _prepared(
@@ -146,7 +146,7 @@ class CommandCalls:
         start.check()
 
         async def begin() -> Running:
-            running = await Running.start(box, start, deliver, is_binary=options.binary)
+            running = await Running.start(box.guest, start, deliver, is_binary=options.binary)
             if feed is not None:
                 running.feed(feed)
             return running
@@ -161,7 +161,7 @@ class CommandCalls:
             result = await (await begin()).wait(limit_s)
             return Done(value=result, record=command_record(result))
 
-        return checked(await self._box.passage.command(start.argv, start.cwd, live))
+        return checked(await self._box.actions.command(start.argv, start.cwd, live))
 
     async def connect(
         self,
@@ -174,16 +174,16 @@ class CommandCalls:
             1: engine.callback(on_stdout, self._loop),
             2: engine.callback(on_stderr, self._loop),
         }
-        running = await Running.attach(self._box, _pid(pid), deliver)
+        running = await Running.attach(self._box.guest, _pid(pid), deliver)
         return HandleCalls(self._box, running.listen())
 
     async def list(self) -> list[ProcessInfo]:
         """Lists programs that were started through this API and still run."""
-        return await running_processes(self._box)
+        return await running_processes(self._box.guest)
 
     async def kill(self, pid: int) -> bool:
         """Sends SIGKILL to a program and its descendants; False if there is none of that pid."""
-        return await send_signal(self._box, _pid(pid), signals.SIGKILL)
+        return await send_signal(self._box.guest, _pid(pid), signals.SIGKILL)
 
     async def send_stdin(self, pid: int, data: str | bytes) -> None:
         """Writes to the input of a program that was started with stdin=True."""
@@ -224,10 +224,10 @@ class PtyCalls:
         deliver = {1: box.engine.callback(on_data, self._loop)}
 
         async def live(action: Action) -> Done:
-            running = (await Running.start(box, start, deliver)).listen()
+            running = (await Running.start(box.guest, start, deliver)).listen()
             return Done(value=running, record={"pid": running.pid})
 
-        running = await box.passage.command(start.argv, start.cwd, live, is_background=True)
+        running = await box.actions.command(start.argv, start.cwd, live, is_background=True)
         return HandleCalls(box, running)
 
 
@@ -262,11 +262,12 @@ class FileCalls(FileCore):
     """Files, with the formats and callbacks that users name."""
 
     def __init__(self, box: Box, loop: Loop) -> None:
-        super().__init__(box)
+        super().__init__(box.guest)
+        self._box = box
         self._loop = loop
 
     async def read(self, path: str, format: Literal["text", "bytes"] = "text") -> Any:
-        """The content as text (UTF-8, faulty bytes replaced) or bytes."""
+        """Returns the content as text (UTF-8, faulty bytes replaced) or bytes."""
         if format not in ("text", "bytes"):
             raise InvalidInput(f"format: {format!r} is not text, bytes or stream")
         content = await self._cross("read", path, self.read_bytes(path), len)
@@ -329,7 +330,7 @@ class FileCalls(FileCore):
             return Done(value=value, record=record)
 
         try:
-            return await self._box.passage.file(operation, sandbox_path(path), live, **more)
+            return await self._box.actions.file(operation, sandbox_path(path), live, **more)
         finally:
             work.close()  # when it was not let through
 
@@ -349,13 +350,13 @@ class FileCalls(FileCore):
 
     async def take_lock(
         self, path: str, shared: bool = False, timeout: float | str | None = None
-    ) -> Stream:
+    ) -> GuestStream:
         locking = self.lock(path, is_shared=shared, timeout_s=_seconds(timeout))
-        held: Stream = await self._cross("lock", path, locking)
+        held: GuestStream = await self._cross("lock", path, locking)
         return held
 
 
-async def close_stream(stream: Stream) -> None:
+async def close_stream(stream: GuestStream) -> None:
     stream.close()
 
 
@@ -378,7 +379,7 @@ def _pid(value: object) -> int:
 
 
 def _seconds(value: float | str | None) -> float | None:
-    """None and 0 both mean: no time-out of its own."""
+    """Return a time-out in seconds; None for None and 0, which both mean that there is none."""
     return None if value is None or value == 0 else parse_duration(value, "timeout")
 
 

@@ -8,12 +8,15 @@ import json
 import signal
 import struct
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from paddock.doors.machine.guest import Guest
 from paddock.doors.machine.processes import start_error
-from paddock.fence.channel import Data, End, Stream
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd
 from paddock.fence.offload import offload
 from paddock.model.code import (
     Execution,
@@ -26,9 +29,6 @@ from paddock.model.code import (
 from paddock.model.errors import HostCannot, InvalidInput, NotFound, SandboxError
 from paddock.model.spec import HOME, sandbox_path
 from paddock.state.home import new_id
-
-if TYPE_CHECKING:
-    from paddock.doors.machine.box import Box
 
 DEFAULT = "default"
 INTERRUPT_GRACE_S = 2.0
@@ -45,7 +45,7 @@ class CodeContext(msgspec.Struct, frozen=True):
 
 
 class Listeners(msgspec.Struct, frozen=True):
-    """What is told while a cell runs."""
+    """Functions that are told what happens while a cell runs."""
 
     on_stdout: Callable[[Any], Awaitable[None]] | None = None
     on_stderr: Callable[[Any], Awaitable[None]] | None = None
@@ -67,24 +67,18 @@ class Listeners(msgspec.Struct, frozen=True):
 class Kernel:
     """One interpreter process; cells run one after the other."""
 
-    def __init__(self, box: Box, context: CodeContext, stream: Stream) -> None:
+    def __init__(
+        self, guest: Guest, context: CodeContext, stream: GuestStream, on_end: Callable[[], object]
+    ) -> None:
+        """`on_end` is called when the interpreter is lost."""
         self.context = context
-        self._box = box
+        self._guest = guest
+        self._on_end = on_end
         self._stream = stream
         self._reader = MessageReader()
         self._turn = asyncio.Lock()
         self._number = 0
         self._leftover: tuple[asyncio.Task[Execution], ExecutionBuilder] | None = None
-
-    @classmethod
-    async def start(cls, box: Box, context: CodeContext, envs: dict[str, str], site: str) -> Kernel:
-        stream = box.channel.open(
-            "exec", argv=_command(site), cwd=context.cwd, env=box.envs(envs), stdin=True, pty=None
-        )
-        first = await stream.next()
-        if isinstance(first, End):
-            raise start_error(first.value, "the code interpreter")
-        return cls(box, context, stream)
 
     async def run(
         self, code: str, envs: dict[str, str], listeners: Listeners, timeout_s: float | None
@@ -94,7 +88,7 @@ class Kernel:
                 await self._interrupt(*self._leftover, INTERRUPT_GRACE_S)
             self._number += 1
             request = {"id": self._number, "op": "execute", "code": code, "envs": envs or None}
-            builder = ExecutionBuilder(self._number, max_bytes=self._box.spec.limits.output)
+            builder = ExecutionBuilder(self._number, max_bytes=self._guest.spec.limits.output)
             await self._send(request)
             work = asyncio.ensure_future(self._collect(builder, listeners))
             try:
@@ -118,13 +112,13 @@ class Kernel:
     async def _interrupt(
         self, work: asyncio.Task[Execution], builder: ExecutionBuilder, timeout_s: float | None
     ) -> Execution:
-        """A cell that took too long is interrupted, so that the state of the context survives."""
+        """Interrupt a cell that took too long, so that the state of the context survives."""
         self._leftover = None
         self.interrupt()
         done, _ = await asyncio.wait([work], timeout=INTERRUPT_GRACE_S)
         if not done:
             work.cancel()
-            self._box.contexts.pop(self.context.id, None)
+            self._on_end()
             self.end()
         partial = work.result() if done else builder.build()
         kept = "its state is kept" if done else "it ignored the interrupt and was ended"
@@ -141,12 +135,12 @@ class Kernel:
         noise = bytearray()
         while not builder.is_done:
             item = await self._stream.next()
-            if isinstance(item, End):
-                self._box.contexts.pop(self.context.id, None)
+            if isinstance(item, StreamEnd):
+                self._on_end()
                 return await self._died(builder, item.value, bytes(noise))
-            if isinstance(item, Data) and item.port == 2:
+            if isinstance(item, StreamData) and item.port == 2:
                 noise = (noise + item.content)[-4096:]
-            elif isinstance(item, Data):
+            elif isinstance(item, StreamData):
                 for message in self._messages(item.content):
                     await listeners.tell(builder.feed(message))
         return builder.build()
@@ -156,7 +150,7 @@ class Kernel:
             return self._reader.feed(content)
         except SandboxError:
             # A cell got at the protocol and broke it: nothing that follows can be understood.
-            self._box.contexts.pop(self.context.id, None)
+            self._on_end()
             self.end()
             raise
 
@@ -164,7 +158,7 @@ class Kernel:
         self, builder: ExecutionBuilder, ending: dict[str, Any], noise: bytes
     ) -> Execution:
         partial = builder.build()
-        hit = await self._box.limits_hit(ending)
+        hit = await self._guest.limits_hit(ending)
         limit = ending.get("killed_by") or (hit[0] if hit else None)
         why = f"stopped by the {limit} limit" if limit else f"exit status {ending.get('exit')}"
         text = noise.decode("utf-8", "replace")
@@ -175,10 +169,19 @@ class Kernel:
 
 
 class CodeCore:
-    """Contexts of one sandbox, by id."""
+    """The interpreters of one sandbox, by the id of their context."""
 
-    def __init__(self, box: Box) -> None:
-        self._box = box
+    def __init__(
+        self,
+        guest: Guest,
+        environment: Callable[[dict[str, str]], dict[str, str]],
+        cache: Path,
+    ) -> None:
+        """`environment` returns the variables of a program; `cache` holds IPython for sandboxes."""
+        self._guest = guest
+        self._environment = environment
+        self._cache = cache
+        self._kernels: dict[str, Kernel] = {}
         self._starting = asyncio.Lock()
 
     async def create_context(
@@ -202,16 +205,15 @@ class CodeCore:
     async def _kernel(self, context: CodeContext | str | None) -> Kernel:
         wanted = context.id if isinstance(context, CodeContext) else context or DEFAULT
         async with self._starting:
-            if wanted == DEFAULT and DEFAULT not in self._box.contexts:
+            if wanted == DEFAULT and DEFAULT not in self._kernels:
                 await self._new(DEFAULT, HOME, "python", {})
-        kernel = self._box.contexts.get(wanted)
+        kernel = self._kernels.get(wanted)
         if kernel is None:
             raise NotFound(f"no code context {wanted!r} in this sandbox", hint="it may have died")
-        found: Kernel = kernel
-        return found
+        return kernel
 
     def remove(self, context: CodeContext | str) -> None:
-        kernel = self._box.contexts.pop(
+        kernel = self._kernels.pop(
             context.id if isinstance(context, CodeContext) else context, None
         )
         if kernel is not None:
@@ -220,21 +222,31 @@ class CodeCore:
     async def _new(self, name: str, cwd: str, language: str, envs: dict[str, str]) -> CodeContext:
         if language != "python":
             raise InvalidInput(f"language: {language!r} is not offered; use python")
-        from paddock.state.kernelsite import (
-            kernel_site,
-            kernel_site_hint,
-        )  # heavy, and rarely needed
+        # Heavy, and rarely needed.
+        from paddock.state.kernel_site import kernel_site, kernel_site_hint
 
-        site = await offload(kernel_site, self._box.engine.home.cache)
+        site = await offload(kernel_site, self._cache)
         if site is None:
             raise HostCannot("run_code needs IPython", hint=kernel_site_hint())
         context = CodeContext(name, sandbox_path(cwd))
-        self._box.contexts[name] = await Kernel.start(self._box, context, envs, site.name)
+        self._kernels[name] = await self._start(context, envs, site.name)
         return context
+
+    async def _start(self, context: CodeContext, envs: dict[str, str], site: str) -> Kernel:
+        argv, env = _command(site), self._environment(envs)
+        stream = self._guest.channel.open(
+            "exec", argv=argv, cwd=context.cwd, env=env, stdin=True, pty=None
+        )
+        first = await stream.next()
+        if isinstance(first, StreamEnd):
+            raise start_error(first.value, "the code interpreter")
+        forget = partial(self._kernels.pop, context.id, None)
+        return Kernel(self._guest, context, stream, forget)
 
 
 def _command(site: str) -> list[str]:
-    """The sandbox's own Python if it has one, so that its packages are there; else ours."""
+    """Return the command that starts an interpreter: the sandbox's own Python if it has one, so
+    that its packages are there; else ours."""
     ours = (
         "/.paddock/python/lib/ld* --library-path /.paddock/python/lib /.paddock/python/bin/python3"
     )

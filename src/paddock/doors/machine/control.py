@@ -57,7 +57,7 @@ class _Client(asyncio.Protocol):
     def __init__(self, engine: Engine, on_gone: Any) -> None:
         self._engine = engine
         self._on_gone = on_gone
-        self._decoder = wire.Decoder()  # type: ignore[no-untyped-call]
+        self._decoder = wire.FrameDecoder()  # type: ignore[no-untyped-call]
         self._transport: asyncio.Transport | None = None
         self._box: Box | None = None
         self._numbers: dict[int, int] = {}  # the client's stream -> the guest's
@@ -156,7 +156,7 @@ class _Client(asyncio.Protocol):
         elif op == "host.set_timeout":
             box.set_timeout(float(ask["timeout"]))
         elif op == "host.cross":
-            await box.passage.admit(ask)
+            await box.actions.admit(ask)
         elif op == "host.snapshot":
             return {"id": await box.snapshot(ask.get("name"))}
         elif op == "host.metrics":
@@ -185,10 +185,10 @@ class _Relay:
 
 
 def _refusal(error: PaddockError) -> dict[str, Any]:
-    said = {"errno": 0, "message": error.message, "conflict": isinstance(error, Conflict)}
+    answer = {"errno": 0, "message": error.message, "conflict": isinstance(error, Conflict)}
     if isinstance(error, Blocked):
-        said["blocked"] = {"why": error.why, "rule": error.rule, "step": error.step}
-    return {"error": said}
+        answer["blocked"] = {"why": error.why, "rule": error.rule, "step": error.step}
+    return {"error": answer}
 
 
 def _plain(box: Box) -> dict[str, Any]:
@@ -204,7 +204,8 @@ def _packed(value: dict[str, Any]) -> bytes:
 
 
 def _bound(path: Any) -> socket.socket:
-    """Bound by way of a descriptor: the home's own path may be longer than an address can be."""
+    """Bind a socket by way of a descriptor: the home's own path may be longer than an address
+    can be."""
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -218,7 +219,7 @@ def _bound(path: Any) -> socket.socket:
 
 
 def _sweep(directory: Any) -> None:
-    """Sockets of processes that are gone."""
+    """Remove the sockets of processes that are gone."""
     for path in directory.glob("*.sock"):
         if not os.path.exists(f"/proc/{path.stem}"):
             with contextlib.suppress(OSError):

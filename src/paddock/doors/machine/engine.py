@@ -16,12 +16,15 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
 
-from paddock.fence.container.driver import ContainerDriver
+from paddock.doors.machine.network.credential_supply import CredentialSupply
+from paddock.doors.machine.pool import MachinePool
+from paddock.fence.driver import Driver
 from paddock.fence.offload import offload
-from paddock.gate.opening import prepare_gates
+from paddock.fence.registry import driver_class
+from paddock.gate.run_gate import prepare_gates
 from paddock.model.errors import PaddockError, SandboxError
 from paddock.state.home import Home
-from paddock.state.layers import Layers
+from paddock.state.layers.layers import Layers
 
 T = TypeVar("T")
 CLOSE_S = 15.0
@@ -33,23 +36,24 @@ class Engine:
     _by_home: dict[tuple[str, int], Engine] = {}  # noqa: RUF012
     _guard = threading.Lock()
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: Home, driver: type[Driver] | None = None) -> None:
+        """`driver` is for tests; everybody else has the default one."""
         self.home = home
+        self._driver_class = driver or driver_class()
         self.loop = asyncio.new_event_loop()
         self.boxes: dict[str, Any] = {}
-        self.pool: Any = None
+        self.pool = MachinePool(self.loop, self.driver)
         self.control: Any = None
-        self.credentials: asyncio.Future[Any] | None = None  # for the next network door
-        self.spare_timer: asyncio.TimerHandle | None = None
+        self.credentials = CredentialSupply(self.loop)  # for network doors
         self._bases: dict[str, int] = {}
         self._removals: set[asyncio.Task[None]] = set()
-        self._driver: asyncio.Task[ContainerDriver] | None = None
+        self._driver: asyncio.Task[Driver] | None = None
         self._thread = threading.Thread(target=self._main, name="paddock-engine", daemon=True)
         self._thread.start()
 
     @classmethod
     def current(cls) -> Engine:
-        """The engine for the present `PADDOCK_HOME`, started when first needed.
+        """Return the engine for the present `PADDOCK_HOME`, started when first needed.
 
         A forked child gets an engine of its own: the thread of the parent's did not come along.
         """
@@ -62,7 +66,7 @@ class Engine:
             return engine
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs a coroutine on the engine and waits for it, from an ordinary thread."""
+        """Run a coroutine on the engine and wait for it, from an ordinary thread."""
         if threading.current_thread() is self._thread:
             work.close()
             raise SandboxError("a synchronous call was made on the engine's own thread")
@@ -76,45 +80,48 @@ class Engine:
             raise
 
     async def acall(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same from another event loop; cancelling the caller cancels the work."""
+        """Do the same from another event loop; cancelling the caller cancels the work."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
 
-    async def driver(self) -> ContainerDriver:
-        """The container driver, opened once; a failed opening may be tried again."""
+    async def driver(self) -> Driver:
+        """Return the driver, opened once; a failed opening may be tried again."""
         if self._driver is None or self._is_driver_gone():
-            self._driver = asyncio.ensure_future(ContainerDriver.open(self.home))
+            self._driver = asyncio.ensure_future(self._driver_class.open(self.home))
             self.remember(asyncio.ensure_future(_warm_up(self.home)))
         return await asyncio.shield(self._driver)
 
     def _is_driver_gone(self) -> bool:
-        """It failed to open, or its keeper was killed; a new keeper sweeps what that one left."""
+        """Return whether the driver failed to open or was lost; a new one sweeps what that one
+        left."""
         assert self._driver is not None
         if not self._driver.done():
             return False
-        return self._driver.exception() is not None or self._driver.result().link.is_lost
+        return self._driver.exception() is not None or self._driver.result().is_lost
 
     def remember(self, task: asyncio.Task[None]) -> None:
-        """Work that must be done before the process ends."""
+        """Wait for this work before the process ends."""
         self._removals.add(task)
         task.add_done_callback(self._removals.discard)
 
     def close_in_child(self) -> None:
-        """In a forked child: this engine is the parent's; only its sockets came along."""
+        """Close the sockets of the parent's engine in a forked child: nothing else of it came
+        along."""
         if self.opened_driver is not None:
-            self.opened_driver.link.close_in_child()
+            self.opened_driver.close_in_child()
         for box in self.boxes.values():
             box.machine.channel.close_in_child()
 
     @property
-    def opened_driver(self) -> ContainerDriver | None:
-        """The driver if it is open already."""
+    def opened_driver(self) -> Driver | None:
+        """Return the driver if it is open already."""
         is_open = self._driver and self._driver.done() and not self._driver.exception()
         return self._driver.result() if self._driver and is_open else None
 
     def callback(
         self, function: Callable[[T], Any] | None, caller_loop: asyncio.AbstractEventLoop | None
     ) -> Callable[[T], Awaitable[None]] | None:
-        """A user's function, made awaitable here; it runs on a thread or on the caller's loop."""
+        """Return a user's function made awaitable here; it runs on a thread or on the caller's
+        loop."""
         if function is None:
             return None
 
@@ -128,11 +135,11 @@ class Engine:
         return deliver
 
     def keep(self, base: str) -> None:
-        """One more sandbox compares itself with this layer."""
+        """Count one more sandbox that compares itself with this layer."""
         self._bases[base] = self._bases.get(base, 0) + 1
 
     def release(self, base: str, layers: Layers) -> None:
-        """One fewer; the last one takes the layer with it."""
+        """Count one fewer; the last one takes the layer with it."""
         self._bases[base] -= 1
         if self._bases[base] == 0:
             del self._bases[base]
@@ -147,7 +154,7 @@ class Engine:
             self.release(base, layers)
 
     def close(self, *, is_waiting: bool = True) -> None:
-        """Ends every sandbox of this process and the keeper, which may be left to go alone."""
+        """End every sandbox of this process and the driver, which may be left to go alone."""
         if not self._thread.is_alive():
             return
         try:
@@ -161,12 +168,8 @@ class Engine:
                 self.loop.close()
 
     async def _close(self, is_waiting: bool) -> None:
-        if self.spare_timer is not None:
-            self.spare_timer.cancel()
-        if self.credentials is not None:
-            await asyncio.gather(self.credentials, return_exceptions=True)
-        if self.pool is not None:
-            await self.pool.drain()
+        await self.credentials.close()
+        await self.pool.drain()
         stops = [box.end("the host process is closing") for box in list(self.boxes.values())]
         await asyncio.gather(*stops, return_exceptions=True)
         await asyncio.gather(*self._removals, return_exceptions=True)
@@ -245,6 +248,6 @@ class _Call(Generic[T]):
 
 
 async def _warm_up(home: Home) -> None:
-    """What the first action needs takes a while to load: do it while the keeper gets up."""
+    """Load what the first action needs, which takes a while, while the keeper gets up."""
     with contextlib.suppress(PaddockError):  # the first action will say it
         await offload(prepare_gates, home)

@@ -1,4 +1,6 @@
-"""How a coroutine of the engine becomes a method for a plain caller or for another event loop."""
+"""Decorators that turn a coroutine of the engine into a method for a plain caller or for another
+event loop.
+"""
 
 from __future__ import annotations
 
@@ -25,23 +27,23 @@ class Face:
 
 
 class HandleFace(Face):
-    """What a handle knows without asking."""
+    """The facts about a running program that a handle has without asking."""
 
     _calls: HandleCalls
 
     @property
     def pid(self) -> int:
-        """The program's pid, as the sandbox numbers it."""
+        """Returns the program's pid, as the sandbox numbers it."""
         return self._calls.pid
 
     @property
     def stdout(self) -> str:
-        """What it printed so far."""
+        """Returns what it printed so far."""
         return self._calls.running.text(1)
 
     @property
     def stderr(self) -> str:
-        """What it printed to its error output so far."""
+        """Returns what it printed to its error output so far."""
         return self._calls.running.text(2)
 
 
@@ -61,7 +63,7 @@ class FileStreamFace(Face):
 def synced(
     method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], R]:
-    """A method that waits."""
+    """Return a method that waits for the coroutine."""
 
     @functools.wraps(method)
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -74,7 +76,7 @@ def synced(
 def asynced(
     method: Callable[Concatenate[C, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """A method to await."""
+    """Return a method that is awaited on another event loop."""
 
     @functools.wraps(method)
     async def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:

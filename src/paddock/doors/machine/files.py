@@ -1,5 +1,5 @@
-"""Files of a sandbox: read, written, listed, watched and locked through the guest. The core; the
-faces for sync and async callers wrap it. No path is resolved on the host.
+"""Files of a sandbox: read, written, listed, watched and locked through the guest. No path is
+resolved on the host. Callers meet this core through `FileCalls`, which asks the gate first.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ import errno
 import io
 import posixpath
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-from paddock.fence.channel import Data, End, Event, Stream
+from paddock.doors.machine.guest import Guest
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd, StreamEvent
 from paddock.fence.guest.wire import CHUNK
 from paddock.fence.offload import offload
 from paddock.model.errors import FileError, FileMissing, InvalidInput, TimeoutReached
 from paddock.model.results import EntryInfo, FileType, WatchEvent
 from paddock.model.spec import sandbox_path, text_bytes
-
-if TYPE_CHECKING:
-    from paddock.doors.machine.box import Box
 
 Content = str | bytes | bytearray | memoryview | IO[bytes] | IO[str]
 
@@ -28,7 +26,7 @@ Content = str | bytes | bytearray | memoryview | IO[bytes] | IO[str]
 class OpenFile:
     """A file of the sandbox that is read piece by piece; the guest waits while nobody takes any."""
 
-    def __init__(self, stream: Stream, path: str) -> None:
+    def __init__(self, stream: GuestStream, path: str) -> None:
         self._stream = stream
         self._path = path
         self._is_done = False
@@ -37,9 +35,9 @@ class OpenFile:
         """Return the next piece, or None at the end."""
         while not self._is_done:
             item = await self._stream.next()
-            if isinstance(item, Data):
+            if isinstance(item, StreamData):
                 return item.content
-            if isinstance(item, End):
+            if isinstance(item, StreamEnd):
                 self.close()
                 _raise_failure(item.value, self._path)
         return None
@@ -51,10 +49,10 @@ class OpenFile:
 
 
 class FileCore:
-    """Every method runs on the engine's loop."""
+    """The files of one sandbox. Every method runs on the engine's loop."""
 
-    def __init__(self, box: Box) -> None:
-        self._box = box
+    def __init__(self, guest: Guest) -> None:
+        self._guest = guest
 
     async def read_bytes(self, path: str) -> bytes:
         content = io.BytesIO()  # hands its buffer out without a copy, as a list of parts would not
@@ -65,25 +63,25 @@ class FileCore:
 
     async def open_file(self, path: str) -> OpenFile:
         """Open a file to be read piece by piece; raises here if it cannot be read."""
-        place = sandbox_path(path)
-        stream = self._box.channel.open("read", path=place)
+        full_path = sandbox_path(path)
+        stream = self._guest.channel.open("read", path=full_path)
         try:
             first = await stream.next()  # its size; or the end, when it cannot be read
-            if isinstance(first, End):
-                _raise_failure(first.value, place)
+            if isinstance(first, StreamEnd):
+                _raise_failure(first.value, full_path)
         except BaseException:
             stream.close()
             raise
-        return OpenFile(stream, place)
+        return OpenFile(stream, full_path)
 
     async def write(self, path: str, content: Content, *, is_append: bool = False) -> EntryInfo:
-        """Writes text, bytes or an open file; missing directories are made."""
-        place = sandbox_path(path)
+        """Write text, bytes or an open file; missing directories are made."""
+        full_path = sandbox_path(path)
         content = _checked(content)  # before the file is opened, and emptied
-        with self._box.channel.open("write", path=place, append=is_append) as stream:
+        with self._guest.channel.open("write", path=full_path, append=is_append) as stream:
             first = await stream.next()
-            if isinstance(first, End):
-                _raise_failure(first.value, place)
+            if isinstance(first, StreamEnd):
+                _raise_failure(first.value, full_path)
             async for chunk in _chunks(content):
                 await stream.send(chunk)
                 if stream.is_ended:
@@ -91,11 +89,11 @@ class FileCore:
             if not stream.is_ended:
                 stream.send_eof()
             ending = await stream.end()
-        _raise_failure(ending, place)
+        _raise_failure(ending, full_path)
         return entry(ending.get("entry"))
 
     async def write_many(self, files: Iterable[Mapping[str, Any]]) -> list[EntryInfo]:
-        """Writes several: each a mapping with path and data."""
+        """Write several: each a mapping with path and data."""
         written = []
         for file in files:
             if not isinstance(file, Mapping) or not {"path", "data"} <= set(file):
@@ -104,26 +102,26 @@ class FileCore:
         return written
 
     async def list(self, path: str, depth: int = 1) -> list[EntryInfo]:
-        """What is in a directory, and below it down to `depth`; links are not followed."""
+        """Return what is in a directory, and below it down to `depth`; links are not followed."""
         if not isinstance(depth, int) or depth < 1:
             raise InvalidInput(f"depth: {depth!r} must be a whole number from 1")
-        place = sandbox_path(path)
-        found: list[EntryInfo] = []
-        with self._box.channel.open("list", path=place, depth=depth) as stream:
+        full_path = sandbox_path(path)
+        entries: list[EntryInfo] = []
+        with self._guest.channel.open("list", path=full_path, depth=depth) as stream:
             while True:
                 item = await stream.next()
-                if isinstance(item, Event):
-                    found += [entry(e) for e in item.value["entries"]]
-                elif isinstance(item, End):
-                    _raise_failure(item.value, place)
-                    return found
+                if isinstance(item, StreamEvent):
+                    entries += [entry(raw) for raw in item.value["entries"]]
+                elif isinstance(item, StreamEnd):
+                    _raise_failure(item.value, full_path)
+                    return entries
 
     async def get_info(self, path: str) -> EntryInfo:
-        """Type, size, mode and time of one path; a link is itself."""
+        """Return type, size, mode and time of one path; a link is itself."""
         return await self._entry("stat", path)
 
     async def exists(self, path: str) -> bool:
-        """Whether there is something of that name, a dangling link included."""
+        """Return whether there is something of that name, a dangling link included."""
         try:
             await self._ask("stat", path)
         except FileMissing:
@@ -131,63 +129,67 @@ class FileCore:
         return True
 
     async def make_dir(self, path: str) -> bool:
-        """Makes a directory and its parents; False if it was there."""
+        """Make a directory and its parents; return False if it was there."""
         return bool((await self._ask("make_dir", path)).get("created"))
 
     async def rename(self, old: str, new: str) -> EntryInfo:
-        """Moves a file or directory."""
+        """Move a file or directory."""
         return await self._entry("rename", old, to=sandbox_path(new))
 
     async def remove(self, path: str) -> None:
-        """Removes a file, or a directory with all in it."""
+        """Remove a file, or a directory with all in it."""
         await self._ask("remove", path)
 
-    async def lock(self, path: str, *, is_shared: bool, timeout_s: float | None) -> Stream:
-        """The held lock as a stream; closing it lets go."""
-        place = sandbox_path(path)
-        stream = self._box.channel.open("lock", path=place, shared=is_shared, timeout=timeout_s)
+    async def lock(self, path: str, *, is_shared: bool, timeout_s: float | None) -> GuestStream:
+        """Take a lock and return it as a stream; closing the stream lets go."""
+        full_path = sandbox_path(path)
+        stream = self._guest.channel.open(
+            "lock", path=full_path, shared=is_shared, timeout=timeout_s
+        )
         try:
             item = await stream.next()
         except BaseException:
             stream.close()
             raise
-        if isinstance(item, End):
+        if isinstance(item, StreamEnd):
             if item.value.get("error", {}).get("errno") == errno.EAGAIN:
-                raise TimeoutReached(f"{place} is locked by somebody else; waited {timeout_s} s")
-            _raise_failure(item.value, place)
+                raise TimeoutReached(
+                    f"{full_path} is locked by somebody else; waited {timeout_s} s"
+                )
+            _raise_failure(item.value, full_path)
         return stream
 
     async def watch(
         self, path: str, deliver: Callable[[WatchEvent], Awaitable[None]], *, is_recursive: bool
     ) -> asyncio.Task[None]:
-        """Begins to watch; cancelling the task ends it."""
-        place = sandbox_path(path)
-        stream = self._box.channel.open("watch", path=place, recursive=is_recursive)
+        """Begin to watch; cancelling the task ends it."""
+        full_path = sandbox_path(path)
+        stream = self._guest.channel.open("watch", path=full_path, recursive=is_recursive)
         first = await stream.next()
-        if isinstance(first, End):
+        if isinstance(first, StreamEnd):
             stream.close()
-            _raise_failure(first.value, place)
+            _raise_failure(first.value, full_path)
         task = asyncio.ensure_future(_watch(stream, deliver))
         task.add_done_callback(lambda t: t.cancelled() or t.exception())
         return task
 
     async def _ask(self, op: str, path: str, **more: Any) -> dict[str, Any]:
-        place = sandbox_path(path)
-        answer = await self._box.channel.ask(op, path=place, **more)
-        _raise_failure(answer, place)
+        full_path = sandbox_path(path)
+        answer = await self._guest.channel.ask(op, path=full_path, **more)
+        _raise_failure(answer, full_path)
         return answer
 
     async def _entry(self, op: str, path: str, **more: Any) -> EntryInfo:
         return entry((await self._ask(op, path, **more)).get("entry"))
 
 
-async def _watch(stream: Stream, deliver: Callable[[WatchEvent], Awaitable[None]]) -> None:
+async def _watch(stream: GuestStream, deliver: Callable[[WatchEvent], Awaitable[None]]) -> None:
     with stream:
         while True:
             item = await stream.next()
-            if isinstance(item, End):
+            if isinstance(item, StreamEnd):
                 return
-            if isinstance(item, Event):
+            if isinstance(item, StreamEvent):
                 for kind, name in item.value.get("changes", ()):
                     await deliver(WatchEvent(kind, name))
 
@@ -215,7 +217,7 @@ async def _chunks(content: Content) -> AsyncIterator[bytes | memoryview]:
 
 
 def entry(raw: Any) -> EntryInfo:
-    """An entry from what the guest said."""
+    """Return an entry from what the guest answered. Raises FileError if it is malformed."""
     with contextlib.suppress(KeyError, TypeError, ValueError, AttributeError):
         return EntryInfo(
             name=posixpath.basename(str(raw["path"]).rstrip("/")) or "/",

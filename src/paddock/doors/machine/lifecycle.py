@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from paddock.doors.machine.box import Box
-from paddock.doors.machine.code import DEFAULT, CodeContext, CodeCore, Listeners
+from paddock.doors.machine.code import DEFAULT, CodeContext, Listeners
 from paddock.doors.machine.records import code_record
 from paddock.doors.machine.remote import RemoteBox
+from paddock.fence.driver import Capability
 from paddock.fence.offload import offload
 from paddock.gate.alerts import RaisedAlert
 from paddock.gate.executors import Done
@@ -20,11 +21,11 @@ from paddock.model.events import WorldReset
 from paddock.model.results import ExecEvent, FileEvent, Metrics, SandboxInfo
 from paddock.model.sizes import parse_duration
 from paddock.model.spec import HOME, parse_envs
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 
 if TYPE_CHECKING:
     from paddock.doors.machine.workspace import Changes
-    from paddock.world.changes import Change
+    from paddock.world.changes import DocumentChange
     from paddock.world.world import World
 
 CODE_TIMEOUT_S = 300.0
@@ -38,7 +39,6 @@ class BoxCalls:
         # A remote box raises for the few calls that only work in its own process.
         self.box = cast(Box, box)
         self.loop = loop
-        self.code = CodeCore(self.box)
 
     async def pause(self) -> None:
         """Freezes everything inside; its time-out stands still too."""
@@ -93,6 +93,7 @@ class BoxCalls:
 
     async def exec_events(self) -> list[ExecEvent]:
         """Lists every program that was executed inside, whoever started it, oldest first."""
+        self.box.machine.require(Capability.EXEC_EVENTS)
         return self.box.machine.execs.all()
 
     async def file_events(self) -> list[FileEvent]:
@@ -110,29 +111,29 @@ class BoxCalls:
     ) -> None:
         """Puts what is given, as in a paddock file, in the place of what held so far; the rest
         stays. What is then not allowed is cut at once."""
-        given = {"allow": allow, "mode": mode, "tls": tls, "hosts": hosts, "private": private}
-        words = self.box.network.words()
-        words |= {name: value for name, value in given.items() if value is not None}
+        changes = {"allow": allow, "mode": mode, "tls": tls, "hosts": hosts, "private": private}
+        options = self.box.network.as_options()
+        options |= {name: value for name, value in changes.items() if value is not None}
         if mode == "none" and allow is None:
-            words.pop("allow", None)
+            options.pop("allow", None)
         elif mode is None and allow:
-            words["mode"] = "filtered"
+            options["mode"] = "filtered"
         for name in ("allow", "private"):
-            if isinstance(words.get(name), tuple):
-                words[name] = list(words[name])
-        await self.box.network.update(network_of(words))
+            if isinstance(options.get(name), tuple):
+                options[name] = list(options[name])
+        await self.box.network.update(network_of(options))
 
     async def alerts(self) -> list[RaisedAlert]:
         """Lists what somebody should look at, oldest first: attempts that were stopped."""
-        return self.box.passage.alerts()
+        return self.box.alerts()
 
     async def world_digest(self) -> str:
         """Returns a digest that is the same for the same state of all stand-ins."""
         return await offload(self._world.digest)
 
-    async def world_changes(self) -> dict[str, list[Change]]:
+    async def world_changes(self) -> dict[str, list[DocumentChange]]:
         """Lists what is otherwise than at the beginning, by stand-in."""
-        return {one.name: await offload(one.changes) for one in self._world}
+        return {stand_in.name: await offload(stand_in.changes) for stand_in in self._world}
 
     async def broken_invariants(self) -> dict[str, list[str]]:
         """Lists what should always hold in a stand-in and does not, by stand-in."""
@@ -141,7 +142,7 @@ class BoxCalls:
     async def reset_world(self) -> None:
         """Puts every stand-in back to its beginning, exactly."""
         await self._world.reset()
-        self.box.passage.gate.record(WorldReset())
+        self.box.actions.gate.record(WorldReset())
 
     @property
     def _world(self) -> World:
@@ -173,19 +174,19 @@ class BoxCalls:
         variables = dict(parse_envs(envs))
 
         async def live(action: Action) -> Done:
-            done = await self.code.run(code, context, variables, listeners, seconds)
+            done = await self.box.code.run(code, context, variables, listeners, seconds)
             return Done(value=done, record=code_record(done))
 
         name = context.id if isinstance(context, CodeContext) else context or DEFAULT
-        execution: Execution = await self.box.passage.code(language, code, name, live)
+        execution: Execution = await self.box.actions.code(language, code, name, live)
         return execution
 
     async def create_code_context(
         self, cwd: str = HOME, language: str = "python", envs: Mapping[str, str] | None = None
     ) -> CodeContext:
         """Makes a second interpreter, with a state of its own."""
-        return await self.code.create_context(cwd, language, dict(parse_envs(envs)))
+        return await self.box.code.create_context(cwd, language, dict(parse_envs(envs)))
 
     async def remove_code_context(self, context: CodeContext | str) -> None:
         """Ends an interpreter."""
-        self.code.remove(context)
+        self.box.code.remove(context)

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable
 
-import msgspec
-
-from paddock.doors.machine.engine import Engine
-from paddock.doors.machine.laying import place
-from paddock.fence.container.machine import ContainerMachine
+from paddock.fence.driver import Allocation, Driver, Machine
 from paddock.model.errors import InvalidInput
-from paddock.model.spec import Limits, Spec
+from paddock.model.spec import Spec
 from paddock.state.home import new_id
 
 AUTO_AFTER = 3  # this many sandboxes make a process a long-lived host
@@ -25,12 +22,19 @@ _NO_PROGRAM = "/.paddock/none"
 _AT_ONCE = 2  # machines booted at the same time: more only delays whoever waits
 
 
-class Pool:
+class MachinePool:
     """The warm machines of one engine."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._ready: list[ContainerMachine] = []
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        driver: Callable[[], Awaitable[Driver]],
+    ) -> None:
+        """`driver` opens the driver, or returns the open one. Nothing is started before the pool
+        is asked for, or the process proves long-lived."""
+        self._loop = loop
+        self._driver = driver
+        self._ready: list[Machine] = []
         self._size = 0
         self._booting: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -40,7 +44,7 @@ class Pool:
         self._is_closed = False
 
     async def resize(self, size: int) -> None:
-        """Sets how many are kept ready, and waits until they are."""
+        """Set how many are kept ready, and wait until they are."""
         if not isinstance(size, int) or size < 0:
             raise InvalidInput(f"pool size: {size!r} must be a whole number from 0")
         self._is_auto = False
@@ -54,16 +58,18 @@ class Pool:
         if len(self._ready) < self._size:
             await self._boot()  # fails with the reason
 
-    async def take(self, spec: Spec) -> ContainerMachine | None:
-        """A warm machine made to fit `spec`, or None where only a cold one can be."""
+    async def take(self, spec: Spec) -> Machine | None:
+        """Return a warm machine made to fit `spec`, or None where only a cold one can be."""
         self._count()
         machine = None
-        while self._ready and self._fits(spec):
+        driver = await self._driver()
+        can_serve = spec.audit_files and driver.can_adapt(spec.limits)
+        while self._ready and can_serve:
             candidate = self._ready.pop(0)
             if candidate.ended_by is None:
                 machine = candidate
                 break
-        self._engine.loop.call_later(0.02, self._refill)
+        self._loop.call_later(0.02, self._refill)
         if machine is not None and machine.limits != spec.limits:
             await machine.set_limits(spec.limits)
         return machine
@@ -77,16 +83,6 @@ class Pool:
         while self._ready:
             await self._ready.pop().stop("the pool was closed")
 
-    def _fits(self, spec: Spec) -> bool:
-        """Limits that the guest set for itself at boot cannot be changed afterwards."""
-        default = Limits()
-        driver = self._engine.opened_driver
-        if driver is None or not spec.audit_files:
-            return False
-        if not driver.hierarchy.version or not driver.link.layers.has_hard_quota:
-            return msgspec.structs.replace(spec.limits, time=None, output=default.output) == default
-        return spec.limits.files == default.files
-
     def _count(self) -> None:
         self._created += 1
         if not self._is_auto:
@@ -95,7 +91,7 @@ class Pool:
             self._size = AUTO_SIZE
         if self._idle is not None:
             self._idle.cancel()
-        self._idle = self._engine.loop.call_later(AUTO_IDLE_S, self._give_up)
+        self._idle = self._loop.call_later(AUTO_IDLE_S, self._give_up)
 
     def _give_up(self) -> None:
         self._size = self._created = 0
@@ -122,18 +118,19 @@ class Pool:
             self._refill()  # a failure is not repeated: the next cold start will tell it
 
     async def _boot(self) -> None:
-        driver = await self._engine.driver()
-        machine = await driver.start_new(Spec(), place(self._engine.home, new_id(), Spec()))
+        driver = await self._driver()
+        name = new_id()
+        machine = await driver.start(Spec(), Allocation(name, name, name))
         await _warm_up(machine)
         machine.on_end.append(lambda _: self._lost(machine))
         self._ready.append(machine)
 
-    def _lost(self, machine: ContainerMachine) -> None:
+    def _lost(self, machine: Machine) -> None:
         if machine in self._ready:
             self._ready.remove(machine)
 
 
-async def _warm_up(machine: ContainerMachine) -> None:
+async def _warm_up(machine: Machine) -> None:
     """Lets the guest do once what its first command will need: a start of a program that is not
     there runs nothing and leaves no trace, and the memory that it touches is then its own."""
     stream = machine.channel.open("exec", argv=[_NO_PROGRAM], cwd="/", env={}, stdin=False)

@@ -1,5 +1,5 @@
-"""Programs in a sandbox: started, streamed with back-pressure, bounded, ended. The core of
-`commands` and `pty`; the faces for sync and async callers wrap it.
+"""Programs in a sandbox: started, streamed with back-pressure, bounded, ended. The core of the
+commands and terminals that callers run.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import errno
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from paddock.fence.channel import Data, End, Event, Stream
+from paddock.doors.machine.guest import Guest
+from paddock.fence.channel import GuestStream, StreamData, StreamEnd, StreamEvent
 from paddock.model.errors import (
     CommandExitException,
     CommandNotStarted,
@@ -26,9 +27,6 @@ from paddock.model.errors import (
 )
 from paddock.model.results import CommandResult, ProcessInfo
 from paddock.model.spec import text_bytes
-
-if TYPE_CHECKING:
-    from paddock.doors.machine.box import Box
 
 Deliver = Callable[[Any], Awaitable[None]] | None
 TERM_GRACE_S = 1.0
@@ -41,7 +39,7 @@ class CommandTimeout(CommandExitException, TimeoutError):
 
 
 class Start(msgspec.Struct, frozen=True):
-    """What to run and how."""
+    """A program to start, and how."""
 
     argv: list[str]
     cwd: str
@@ -52,12 +50,12 @@ class Start(msgspec.Struct, frozen=True):
     timeout_s: float | None = None  # kept by the guest, whoever listens
 
     def check(self) -> None:
-        words = self.argv
-        if not isinstance(words, list | tuple) or not all(isinstance(a, str) for a in words):
-            raise InvalidInput(f"command: {words!r} is not a text or a list of texts")
-        if not words:
+        argv = self.argv
+        if not isinstance(argv, list | tuple) or not all(isinstance(a, str) for a in argv):
+            raise InvalidInput(f"command: {argv!r} is not a text or a list of texts")
+        if not argv:
             raise InvalidInput("command: empty; give a program and its arguments")
-        sizes = [len(text_bytes(a, "command")) + 1 for a in words]
+        sizes = [len(text_bytes(a, "command")) + 1 for a in argv]
         sizes += [
             len(k) + len(v.encode("utf-8", "surrogateescape")) + 2 for k, v in self.envs.items()
         ]
@@ -74,8 +72,10 @@ class Start(msgspec.Struct, frozen=True):
 class Running:
     """One attached program. Reads its stream in a task of its own from start to end."""
 
-    def __init__(self, box: Box, stream: Stream, deliver: dict[int, Deliver], is_pty: bool) -> None:
-        self._box = box
+    def __init__(
+        self, guest: Guest, stream: GuestStream, deliver: dict[int, Deliver], is_pty: bool
+    ) -> None:
+        self._guest = guest
         self._stream = stream
         self._deliver = deliver
         self.is_pty = is_pty
@@ -93,10 +93,10 @@ class Running:
 
     @classmethod
     async def start(
-        cls, box: Box, start: Start, deliver: dict[int, Deliver], *, is_binary: bool = False
+        cls, guest: Guest, start: Start, deliver: dict[int, Deliver], *, is_binary: bool = False
     ) -> Running:
         pty = {"rows": start.rows, "cols": start.cols} if start.rows and start.cols else None
-        stream = box.channel.open(
+        stream = guest.channel.open(
             "exec",
             argv=start.argv,
             cwd=start.cwd,
@@ -105,7 +105,7 @@ class Running:
             pty=pty,
             timeout=start.timeout_s,
         )
-        running = cls(box, stream, deliver, pty is not None)
+        running = cls(guest, stream, deliver, pty is not None)
         running._is_binary = is_binary or pty is not None
         refusal = await running._begin()
         if refusal is not None:
@@ -114,15 +114,15 @@ class Running:
         return running
 
     def listen(self) -> Running:
-        """Reads the program's stream in the background from now on."""
+        """Read the program's stream in the background from now on."""
         if self._reader is None:
             self._reader = asyncio.ensure_future(self._read())
             self._reader.add_done_callback(lambda t: t.cancelled() or t.exception())
         return self
 
     @classmethod
-    async def attach(cls, box: Box, pid: int, deliver: dict[int, Deliver]) -> Running:
-        running = cls(box, box.channel.open("attach", pid=pid), deliver, False)
+    async def attach(cls, guest: Guest, pid: int, deliver: dict[int, Deliver]) -> Running:
+        running = cls(guest, guest.channel.open("attach", pid=pid), deliver, False)
         running.pid = pid
         refusal = await running._begin()
         if refusal is not None:
@@ -130,24 +130,24 @@ class Running:
         return running
 
     async def _begin(self) -> dict[str, Any] | None:
-        """Wait until the program runs; the guest's refusal if it cannot."""
+        """Wait until the program runs; return the guest's refusal if it cannot."""
         try:
             first = await self._stream.next()
         except asyncio.CancelledError:
             self._stream.close()
             raise
-        if isinstance(first, End):
+        if isinstance(first, StreamEnd):
             if "exit" in first.value:  # it had ended before we attached
                 self._early = first.value
                 return None
             return first.value
-        assert isinstance(first, Event)
+        assert isinstance(first, StreamEvent)
         self.pid = first.value.get("pid", 0)
         self._has_stdin = bool(first.value.get("stdin"))
         return None
 
     async def wait(self, timeout_s: float | None = None) -> CommandResult:
-        """The ending. Beyond the time-out: SIGTERM, a moment, SIGKILL, and the limit is named."""
+        """Wait for the end. After the time-out: SIGTERM, a moment, SIGKILL; the result says so."""
         timer = self._stop_after(timeout_s) if timeout_s is not None else None
         try:
             if self._reader is None:  # a foreground command: nobody else listens
@@ -158,7 +158,7 @@ class Running:
                 timer.cancel()
 
     def feed(self, content: bytes) -> None:
-        """Sends all of the program's input in the background, then its end."""
+        """Send all of the program's input in the background, then its end."""
         self._feeder = asyncio.ensure_future(self._feed(content))
 
     async def _feed(self, content: bytes) -> None:
@@ -167,8 +167,8 @@ class Running:
             self._stream.send_eof()
 
     async def send_stdin(self, data: bytes) -> None:
-        """Raises unless all of it is on its way to a program that can read it."""
-        _ = self._box.channel  # of a paused or ended sandbox nobody reads
+        """Send input. Raises unless all of it is on its way to a program that can read it."""
+        _ = self._guest.channel  # of a paused or ended sandbox nobody reads
         self._check_stdin()
         self._check_running()
         await self._stream.send(data)
@@ -200,7 +200,7 @@ class Running:
         self._stream.call("resize", rows=rows, cols=cols)
 
     def disconnect(self) -> None:
-        """Stops listening; the program goes on, and its output is dropped."""
+        """Stop listening; the program goes on, and its output is dropped."""
         self._is_disconnected = True
         if self._reader is not None:
             self._reader.cancel()
@@ -215,9 +215,9 @@ class Running:
         try:
             while True:
                 item = await self._stream.next()
-                if isinstance(item, End):
+                if isinstance(item, StreamEnd):
                     return await self._result(item.value)
-                if isinstance(item, Data):
+                if isinstance(item, StreamData):
                     await self._take(item)
         except BaseException:
             if self._reader is None:  # a foreground command that nobody waits for any more
@@ -227,11 +227,11 @@ class Running:
         finally:
             self._stream.close()
 
-    async def _take(self, item: Data) -> None:
+    async def _take(self, item: StreamData) -> None:
         if item.port not in self.output:
             return
         kept = self.output[item.port]
-        room = self._box.spec.limits.output - len(self.output[1]) - len(self.output[2])
+        room = self._guest.spec.limits.output - len(self.output[1]) - len(self.output[2])
         content = item.content
         if not self.is_pty:  # a terminal's stream is for its listener, not for keeping
             content = item.content[: max(room, 0)]
@@ -255,7 +255,7 @@ class Running:
     async def _result(self, ending: dict[str, Any]) -> CommandResult:
         if "error" in ending:
             raise SandboxError(f"process {self.pid}: {_error_in(ending).get('message')}")
-        hit = await self._box.limits_hit(ending)
+        hit = await self._guest.limits_hit(ending)
         exit_code = int(ending.get("exit", -1))
         killed_by = self._limit or ending.get("killed_by")
         if killed_by is None and exit_code != 0 and hit:
@@ -275,7 +275,7 @@ class Running:
 
 
 def checked(result: CommandResult) -> CommandResult:
-    """The result of a foreground command; anything but success raises."""
+    """Return the result of a foreground command; anything but success raises."""
     if result.killed_by == "timeout":
         raise CommandTimeout(result)
     if result.exit_code != 0 or result.killed_by == "output":
@@ -283,8 +283,8 @@ def checked(result: CommandResult) -> CommandResult:
     return result
 
 
-async def running_processes(box: Box) -> list[ProcessInfo]:
-    answer = await box.channel.ask("processes")
+async def running_processes(guest: Guest) -> list[ProcessInfo]:
+    answer = await guest.channel.ask("processes")
     now = time.time()
     return [
         ProcessInfo(
@@ -299,8 +299,8 @@ async def running_processes(box: Box) -> list[ProcessInfo]:
     ]
 
 
-async def send_signal(box: Box, pid: int, number: int) -> bool:
-    return bool((await box.channel.ask("signal", pid=pid, signal=int(number))).get("found"))
+async def send_signal(guest: Guest, pid: int, number: int) -> bool:
+    return bool((await guest.channel.ask("signal", pid=pid, signal=int(number))).get("found"))
 
 
 def start_error(ending: dict[str, Any], program: str) -> CommandNotStarted:

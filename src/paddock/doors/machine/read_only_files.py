@@ -19,7 +19,7 @@ from paddock.model.errors import CannotEnforce
 from paddock.model.spec import Mount, MountMode, Spec
 from paddock.policy.decide import Policy
 from paddock.policy.file import DEFAULT_NAME
-from paddock.state.obeyed import (
+from paddock.state.tool_config import (
     MAX_FILES_IN_DIRECTORY,
     Governing,
     existing_directories,
@@ -53,8 +53,8 @@ def _with_files(mount: Mount, own: Governing) -> Mount:
     is_directory = os.path.isdir(mount.source)
     top = Path(mount.source) if is_directory else Path(mount.source).parent
     governing = _governing(top, own)
-    files = {path for one in governing for path in _files(one)}
-    directories = {path for one in governing for path in existing_directories(one)}
+    files = {path for file in governing for path in _files(file)}
+    directories = {path for file in governing for path in existing_directories(file)}
     is_named = mount.source in files or any(
         f"{mount.source}/".startswith(f"{os.path.realpath(path)}/") for path in directories
     )
@@ -68,11 +68,11 @@ def _with_files(mount: Mount, own: Governing) -> Mount:
 
 def _with_fixed(mount: Mount, files: set[str], directories: set[str]) -> Mount:
     whole, more = _whole_directories(mount, directories)
-    found = {path for path in (*files, *more) if _is_within(path, mount)}
-    for path in sorted(found):
+    inside = {path for path in (*files, *more) if _is_within(path, mount)}
+    for path in sorted(inside):
         _check(path)
     # What lies in a read-only directory is read-only with it.
-    fixed = [path for path in (*whole, *found) if not whole & set(_above(path))]
+    fixed = [path for path in (*whole, *inside) if not whole & set(_above(path))]
     relative = tuple(sorted(os.path.relpath(path, mount.source) for path in fixed))
     mount = replace(mount, read_only=relative)
     if len(mount.fixed_paths) > MAX_FIXED:
@@ -104,7 +104,7 @@ def _whole_directories(mount: Mount, named: set[str]) -> tuple[set[str], set[str
                 f"{MAX_FILES_IN_DIRECTORY} files",
                 hint="let the command name the program itself, or mount it as an overlay",
             )
-        for real in {os.path.realpath(one) for one in below}:
+        for real in {os.path.realpath(name) for name in below}:
             if os.path.isdir(real):
                 pending.append(real)
             else:
@@ -115,15 +115,15 @@ def _whole_directories(mount: Mount, named: set[str]) -> tuple[set[str], set[str
 def _governing(source: Path, own: Governing) -> list[Governing]:
     """The file that the sandbox runs under, its words as the caller's own, which start from the
     current directory, and the file at the top of the mount."""
-    found = [own, replace(own, base=os.getcwd())]
+    files = [own, replace(own, base=os.getcwd())]
     top = source / DEFAULT_NAME
     if os.path.lexists(top):
-        found.append(Governing(str(top), str(source), read_content(top)))
-    return found
+        files.append(Governing(str(top), str(source), read_content(top)))
+    return files
 
 
 def _files(governing: Governing) -> Iterator[str]:
-    """Absolute paths; each is named together with every link that leads to it."""
+    """Yield absolute paths; each is named together with every link that leads to it."""
     for path in [*([governing.file] if governing.file else []), *existing_files(governing)]:
         yield from links_on_the_way(path)
         yield os.path.realpath(path)

@@ -1,4 +1,4 @@
-"""What the journal keeps of the results of commands and cells."""
+"""The parts of the results of commands and cells that the journal keeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_RECORDED = 64 << 10  # characters of each output stream
 
 
 def command_record(result: CommandResult) -> dict[str, Any]:
-    """What the journal keeps of a command's result."""
+    """Return what the journal keeps of a command's result."""
     record: dict[str, Any] = {
         "exit_code": result.exit_code,
         "duration_us": int(1e6 * result.duration_s),
@@ -28,7 +28,7 @@ def command_record(result: CommandResult) -> dict[str, Any]:
 
 
 def code_record(done: Execution) -> dict[str, Any]:
-    """What the journal keeps of a cell's result."""
+    """Return what the journal keeps of a cell's result."""
     record: dict[str, Any] = {"results": [r.text for r in done.results if r.text][:100]}
     for name, parts in (("stdout", done.logs.stdout), ("stderr", done.logs.stderr)):
         text = "".join(parts)

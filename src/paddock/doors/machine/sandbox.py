@@ -22,7 +22,7 @@ from paddock.doors.machine.calls import (
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.faces import Face, FileStreamFace, HandleFace, synced
 from paddock.doors.machine.lifecycle import BoxCalls
-from paddock.doors.machine.making import (
+from paddock.doors.machine.sandboxes import (
     connect_box,
     create_box,
     delete_snapshot,
@@ -30,11 +30,11 @@ from paddock.doors.machine.making import (
     list_snapshots,
     resize_pool,
 )
-from paddock.doors.terms import PolicyWord, terms_of
+from paddock.doors.terms import PolicyLike, terms_of
 from paddock.model.results import CommandResult, SandboxInfo, WatchEvent
 
 if TYPE_CHECKING:
-    from paddock.state.snapshots import SnapshotInfo
+    from paddock.state.snapshots.store import SnapshotInfo
 
 
 class CommandHandle(HandleFace):
@@ -260,7 +260,7 @@ class Sandbox(Face):
     @classmethod
     def create(
         cls,
-        policy: PolicyWord = None,
+        policy: PolicyLike = None,
         *,
         limits: Mapping[str, Any] | None = None,
         mounts: Iterable[Mapping[str, Any]] | None = None,

@@ -18,8 +18,8 @@ from paddock.policy.decide import Policy
 from paddock.state.home import Home
 
 if TYPE_CHECKING:  # loaded when a sandbox has a network or a world
-    from paddock.doors.network.secrets import SecretKeeper
-    from paddock.policy.network import SecretTerms
+    from paddock.doors.network.secrets.keeper import SecretKeeper
+    from paddock.policy.secrets import SecretTerms
     from paddock.world.world import World
 
 
@@ -60,7 +60,7 @@ class HostSecrets:
         self._tokens = tokens or {}
 
     async def load(self, home: Home, policy: Policy) -> LoadedSecrets:
-        from paddock.doors.network.secrets import SecretKeeper
+        from paddock.doors.network.secrets.keeper import SecretKeeper
 
         live = self._live_policy or policy
         with_value, without = _split_by_value(live, {**policy.secrets, **live.secrets})
@@ -80,7 +80,7 @@ class PlaceholderSecrets:
         self._tokens = tokens
 
     async def load(self, home: Home, policy: Policy) -> LoadedSecrets:
-        from paddock.doors.network.secrets import SecretKeeper
+        from paddock.doors.network.secrets.keeper import SecretKeeper
 
         if not policy.secrets:
             return LoadedSecrets(SecretKeeper(home), frozenset())
@@ -109,7 +109,7 @@ class NoWorld:
 
 
 class BoxSources(NamedTuple):
-    """What a sandbox is created with besides its spec and its policy."""
+    """The sources that a sandbox is created with besides its spec and its policy."""
 
     secrets: SecretSource = HostSecrets()
     world: WorldSource = SeededWorld()
@@ -120,7 +120,7 @@ def _split_by_value(
 ) -> tuple[dict[str, SecretTerms], dict[str, SecretTerms]]:
     """Return the secrets whose values are loaded, and those that are placeholders only. What only
     stand-ins get needs no value; one that is at hand is kept off the journal all the same."""
-    from paddock.doors.network.secret_sources import is_at_hand
+    from paddock.doors.network.secrets.sources import is_at_hand
 
     real = live.real_secrets
     loaded = {

@@ -12,13 +12,13 @@ import msgspec
 from msgspec.structs import asdict
 
 from paddock.doors.machine.engine import Engine
-from paddock.fence.container.agreed import LAYER_OWNER
 from paddock.fence.offload import offload
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import Conflict, NotFound
 from paddock.model.sizes import parse_size
 from paddock.model.spec import identifier
 from paddock.state.home import Home
-from paddock.state.layers import Layers, volume_layer
+from paddock.state.layers.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
 
 DEFAULT_QUOTA = 1 << 30
@@ -41,18 +41,18 @@ class Volume(msgspec.Struct, frozen=True):
 
     @classmethod
     def get(cls, name: str) -> Volume:
-        """The volume of that name."""
+        """Returns the volume of that name."""
         return read_volume(Home.find(), identifier(name, "volume"))
 
     @classmethod
     def list(cls) -> list[Volume]:
-        """All volumes, by name."""
+        """Lists all volumes, by name."""
         home = Home.find()
         names = sorted(p.stem for p in home.volumes.glob("*.json"))
         return [read_volume(home, name) for name in names]
 
     def used_bytes(self) -> int:
-        """What it holds now."""
+        """Returns how many bytes it holds now."""
         engine = Engine.current()
         return engine.call(_used(engine, self))
 
@@ -73,12 +73,12 @@ def read_volume(home: Home, name: str) -> Volume:
 
 
 def quotas(home: Home, names: Iterable[str]) -> dict[str, int]:
-    """Layers of the named volumes with what each may hold."""
+    """Return the layers of the named volumes with what each may hold."""
     return {volume_layer(n): read_volume(home, n).quota_bytes for n in names}
 
 
 async def _create(engine: Engine, volume: Volume) -> None:
-    layers = (await engine.driver()).link.layers
+    layers = (await engine.driver()).layers
     await offload(_make, engine.home, layers, volume)
 
 
@@ -103,12 +103,12 @@ def _write_record(record: Path, volume: Volume) -> None:
 
 
 async def _used(engine: Engine, volume: Volume) -> int:
-    layers = (await engine.driver()).link.layers
+    layers = (await engine.driver()).layers
     return await offload(layers.used_bytes, volume_layer(volume.name))
 
 
 async def _delete(engine: Engine, volume: Volume) -> None:
-    layers = (await engine.driver()).link.layers
+    layers = (await engine.driver()).layers
     await offload(_remove, engine.home, layers, volume.name)
 
 
@@ -126,12 +126,12 @@ def _remove(home: Home, layers: Layers, name: str) -> None:
 
 
 def mounting(home: Home, name: str) -> list[str]:
-    """Sandboxes that have the volume mounted now, of any process."""
-    from paddock.state.home import Record, held
+    """Return the sandboxes that have the volume mounted now, of any process."""
+    from paddock.state.home import SandboxRecord, held
 
-    found = []
+    sandboxes = []
     for directory in home.sandboxes.iterdir():
-        record = Record.read(directory)
+        record = SandboxRecord.read(directory)
         if record and name in (record.info or {}).get("volumes", ()) and held(directory):
-            found.append(record.sandbox_id)
-    return found
+            sandboxes.append(record.sandbox_id)
+    return sandboxes

@@ -1,4 +1,4 @@
-"""What a sandbox changed, and writing chosen changes back to the caller's own directories."""
+"""The changes that a sandbox made, and writing chosen ones back to the caller's own directories."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from paddock.doors.terms import governing_file
-from paddock.fence.container.sources import open_source
+from paddock.fence.mount_sources import open_source
 from paddock.model.errors import InvalidInput, SandboxDied
 from paddock.model.spec import HOME, Mount, MountMode
-from paddock.state.apply import Applied, Consent, apply_changes
-from paddock.state.changes import Change, Stamp, overlay_changes, scan, scan_changes
-from paddock.state.hiding import split_hidden
+from paddock.state.changes.change import FileChange
+from paddock.state.changes.overlay import overlay_changes
+from paddock.state.changes.tree_scan import Stamp, scan, scan_changes
+from paddock.state.changes.write_back import Applied, Consent, apply_changes
+from paddock.state.layers.hidden_files import split_hidden
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
     from paddock.doors.machine.box import Box
 
 
-class Changed(msgspec.Struct, frozen=True):
+class WorkspaceChange(msgspec.Struct, frozen=True):
     """One change, with the path as the sandbox sees it."""
 
     path: str
     kind: str  # added | modified | deleted
-    change: Change
-    tree: Tree
+    change: FileChange
+    tree: ChangedTree
 
     def __str__(self) -> str:
         return f"{self.kind:8} {self.path}"
 
 
-class Tree(msgspec.Struct, frozen=True):
+class ChangedTree(msgspec.Struct, frozen=True):
     """An overlay mount or the workspace: where its changed files lie, and where they would go."""
 
     target: str
@@ -44,13 +46,13 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Changes:
-    """What changed at one moment. `apply` reads the files as they are then."""
+    """The changes of one moment. `apply` reads the files as they are then."""
 
-    def __init__(self, box: Box, changed: list[Changed]) -> None:
+    def __init__(self, box: Box, changed: list[WorkspaceChange]) -> None:
         self._box = box
         self._all = changed
 
-    def __iter__(self) -> Iterator[Changed]:
+    def __iter__(self) -> Iterator[WorkspaceChange]:
         return iter(self._all)
 
     def __len__(self) -> int:
@@ -58,17 +60,17 @@ class Changes:
 
     @property
     def added(self) -> list[str]:
-        """Paths that were added."""
+        """Returns the paths that were added."""
         return self._of("added")
 
     @property
     def modified(self) -> list[str]:
-        """Paths that were modified."""
+        """Returns the paths that were modified."""
         return self._of("modified")
 
     @property
     def deleted(self) -> list[str]:
-        """Paths that were deleted."""
+        """Returns the paths that were deleted."""
         return self._of("deleted")
 
     def apply(
@@ -87,7 +89,7 @@ class Changes:
         if self._box.machine.ended_by is not None:
             raise SandboxDied(self._box.sandbox_id, self._box.machine.ended_by)
         applied: list[Applied] = []
-        governing = governing_file(self._box.passage.policy)
+        governing = governing_file(self._box.actions.policy)
         for tree in dict.fromkeys(c.tree for c in chosen):
             own = [c.change for c in chosen if c.tree == tree]
             own, refused = split_hidden(own, tree.source.hidden if tree.source else ())
@@ -95,30 +97,32 @@ class Changes:
             with _opened(tree.source, to) as target:
                 info = os.fstat(target)
                 owner = (info.st_uid, info.st_gid) if is_privileged() else None
+                chosen_by_name = [change.path for change in own] if named else []
+                consent = Consent(frozenset(chosen_by_name))
                 applied += apply_changes(
                     tree.files,
                     target,
                     own,
                     owner=owner,
-                    consent=Consent(frozenset(one.path for one in own) if named else frozenset()),
+                    consent=consent,
                     governing=governing,
                 )
         return applied
 
-    def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[Changed]:
+    def _chosen(self, paths: Iterable[str] | None, *, has_target: bool) -> list[WorkspaceChange]:
         if paths is None:
             return [c for c in self._all if c.tree.source is not None or has_target]
-        known = {c.path: c for c in self._all}
+        by_path = {c.path: c for c in self._all}
         chosen = []
         for path in paths:
-            if path not in known:
+            if path not in by_path:
                 raise InvalidInput(f"apply: {path!r} is not among the changes")
-            if known[path].tree.source is None and not has_target:
+            if by_path[path].tree.source is None and not has_target:
                 raise InvalidInput(
                     f"apply: {path!r} is in the sandbox's own workspace and has no source",
                     hint="give to=DIRECTORY",
                 )
-            chosen.append(known[path])
+            chosen.append(by_path[path])
         return chosen
 
     def _of(self, kind: str) -> list[str]:
@@ -128,23 +132,23 @@ class Changes:
 def changes_of(box: Box) -> Changes:
     """Compares every overlay with its source and the workspace with its start."""
     layer = box.layers.path(box.machine.layer)
-    found: list[Changed] = []
+    changed: list[WorkspaceChange] = []
     for number, mount in enumerate(box.spec.mounts):
         if mount.mode is MountMode.OVERLAY:
-            tree = Tree(mount.target, layer / f"overlays/{number}/upper", mount)
+            tree = ChangedTree(mount.target, layer / f"overlays/{number}/upper", mount)
             with _opened(mount, None) as source:
                 hidden = frozenset(mount.hidden)
-                found += _changed(tree, overlay_changes(tree.files, source, hidden=hidden))
-    home = Tree(HOME, layer / "home", None)
+                changed += _changed(tree, overlay_changes(tree.files, source, hidden=hidden))
+    home = ChangedTree(HOME, layer / "home", None)
     mounted = {m.target for m in box.spec.mounts}
     own = _changed(home, scan_changes(_start_stamps(box), home.files))
-    found += [c for c in own if c.path not in mounted]  # a mount point is ours, not a change
-    return Changes(box, found)
+    changed += [c for c in own if c.path not in mounted]  # a mount point is ours, not a change
+    return Changes(box, changed)
 
 
 @contextlib.contextmanager
 def _opened(source: Mount | None, to: str | os.PathLike[str] | None) -> Iterator[int]:
-    """The directory to compare with or to write to: a source by its checked descriptor."""
+    """Open the directory to compare with or to write to: a source by its checked descriptor."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     if source is None:
         assert to is not None
@@ -166,5 +170,5 @@ def _start_stamps(box: Box) -> Mapping[str, Stamp]:
     return box.start.stamps
 
 
-def _changed(tree: Tree, changes: Iterable[Change]) -> list[Changed]:
-    return [Changed(f"{tree.target}/{c.path}", c.kind, c, tree) for c in changes]
+def _changed(tree: ChangedTree, changes: Iterable[FileChange]) -> list[WorkspaceChange]:
+    return [WorkspaceChange(f"{tree.target}/{c.path}", c.kind, c, tree) for c in changes]

@@ -1,9 +1,10 @@
-"""A sandbox's world: made with it, forked with it, and its state written down when it ends."""
+"""The world of a sandbox: forked with it, and its state recorded when it ends."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddock.fence.offload import offload
@@ -11,40 +12,38 @@ from paddock.journal.errors import JournalBroken
 from paddock.model.events import WorldEnded
 
 if TYPE_CHECKING:
-    from paddock.doors.machine.box import Box
     from paddock.world.world import World
 
 
-async def fork_worlds(parent: Box, names: Sequence[str]) -> dict[str, World]:
-    """One for each of the sandboxes to come, as it is at this moment."""
-    made: dict[str, World] = {}
+async def fork_worlds(
+    world: World | None, directory: Path, names: Sequence[str]
+) -> dict[str, World]:
+    """Return a copy of the world, as it is at this moment, for each of the sandboxes to come."""
+    worlds: dict[str, World] = {}
+    if world is None:
+        return worlds
     try:
-        for name in names if parent.world is not None else ():
-            assert parent.world is not None
-            made[name] = await parent.world.fork(parent.engine.home.worlds / name, name)
+        for name in names:
+            worlds[name] = await world.fork(directory / name, name)
     except BaseException:
-        await discard_worlds(made)
+        await discard_worlds(worlds)
         raise
-    return made
+    return worlds
 
 
 async def discard_worlds(worlds: Mapping[str, World]) -> None:
-    """Of sandboxes that did not come to be."""
+    """Remove the worlds of sandboxes that did not come to be."""
     for world in worlds.values():
         await world.discard()
 
 
-async def close_world(box: Box) -> None:
-    """Its last state goes into the journal, with what is broken in it."""
-    world = box.world
-    if world is None:
-        return
+async def close_world(world: World, record: Callable[[WorldEnded], object]) -> None:
+    """Record the last state of a world, with what is broken in it, and close it."""
     try:
         ended = await offload(world.summary)
-    except (
-        Exception
-    ) as error:  # its files are gone, or a service is wrong: the journal ends all the same
+    except Exception as error:
+        # Its files are gone, or a service is wrong: the journal ends all the same.
         ended = WorldEnded(error=f"{type(error).__name__}: {error}")
     with contextlib.suppress(JournalBroken, OSError):
-        box.passage.gate.record(ended)
+        record(ended)
     await world.close()

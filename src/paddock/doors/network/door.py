@@ -1,5 +1,5 @@
-"""The network door of one sandbox: takes its connections, its questions for names and its attempts
-at anything else, and lets nothing out but by the gate.
+"""The network door of one sandbox: it takes connections, DNS queries and attempts at anything else,
+and lets nothing out but through the gate.
 
 It fails closed. A connection whose handling fails is cut; when the door ends, its listeners are
 closed and every address inside refuses; the namespace has no other way out.
@@ -16,25 +16,21 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.arrivals import Arrival
-from paddock.doors.network.authority import Authority
-from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.crossing import is_out_of_reach
-from paddock.doors.network.custody import Custody
-from paddock.doors.network.dial import Dialer
-from paddock.doors.network.dns import Code, DnsAnswerer, Unanswered, serve_udp
+from paddock.doors.network.connection import InboundConnection
+from paddock.doors.network.context import DENIED, EXHAUSTED, DoorContext
+from paddock.doors.network.decision import is_out_of_reach
 from paddock.doors.network.exchange import BadMessage
-from paddock.doors.network.names import NameTable
-from paddock.doors.network.requests import Origin
-from paddock.doors.network.services import DENIED, EXHAUSTED, Services
-from paddock.doors.network.streams import connect_action, dns_action
-from paddock.doors.network.upstreams import IDLE_S, Upstreams
-from paddock.fence.container.network import (
-    Attempt,
-    DoorSockets,
-    original_destination,
-    read_attempts,
-)
+from paddock.doors.network.names.dns import Code, DnsAnswerer, Unanswered, serve_udp
+from paddock.doors.network.names.table import NameTable
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.passthrough import connect_action, dns_action
+from paddock.doors.network.secrets.custody import Custody
+from paddock.doors.network.tls.authority import Authority
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.dial import Dialer
+from paddock.doors.network.transport.pool import IDLE_S, ConnectionPool
+from paddock.doors.network.transport.stream import ConnLost
+from paddock.fence.network import DoorSockets, NetworkAttempt, original_destination
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
 from paddock.model.action import Action, Outcome, Receipt
@@ -49,8 +45,8 @@ _PAUSE_S = 1.0
 _FAREWELL_S = 0.5
 
 
-class Surroundings(msgspec.Struct, frozen=True):
-    """What the door needs from the sandbox that it belongs to."""
+class DoorOptions(msgspec.Struct, frozen=True):
+    """The parts of a sandbox that its door needs."""
 
     gate: Callable[[], Gate]
     policy: Callable[[], Policy]
@@ -61,14 +57,14 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class NetworkDoor:
-    """Runs on the loop that opened it."""
+    """Serves the network of one sandbox, on the loop that opened it."""
 
     def __init__(
         self,
         sockets: DoorSockets,
         network: NetworkTerms,
         custody: Custody,
-        around: Surroundings,
+        around: DoorOptions,
         authority: Authority | None = None,
     ) -> None:
         self.network = network
@@ -76,8 +72,8 @@ class NetworkDoor:
         self.authority = authority or Authority()
         self.answerer = DnsAnswerer(self.table, self._judge_name, refused=self._no_name)
         dialer = Dialer(network)
-        upstreams = Upstreams(dialer, ca=network.ca, idle_s=around.upstream_idle_s)
-        self.services = Services(around.gate, upstreams, custody, around.policy, around.world)
+        pool = ConnectionPool(dialer, ca=network.ca, idle_s=around.upstream_idle_s)
+        self.context = DoorContext(around.gate, pool, custody, around.policy, around.world)
         self._sockets = sockets
         self._around = around
         self._loop = asyncio.get_running_loop()
@@ -87,7 +83,7 @@ class NetworkDoor:
         self._is_closed = False
 
     def open(self) -> None:
-        """Begins to serve."""
+        """Begin to serve."""
         for listener in (self._sockets.tcp4, self._sockets.tcp6):
             if listener is not None:
                 self._loop.add_reader(listener.fileno(), self._accept, listener)
@@ -95,25 +91,25 @@ class NetworkDoor:
             if sock is not None:
                 self._serving.append(asyncio.ensure_future(serve_udp(sock, self.answerer)))
         self._loop.add_reader(self._sockets.log.fileno(), self._read_attempts)
-        if self.services.custody:
-            watching = self.services.custody.watch_revocations(self._revoked)
+        if self.context.custody:
+            watching = self.context.custody.watch_revocations(self._revoked)
             self._serving.append(asyncio.ensure_future(watching))
 
     def update(self, network: NetworkTerms, *, cuts: bool = True) -> None:
-        """Other terms from now on. What they do not cover is cut, if that is wanted; each request
-        is decided on by them in any case."""
+        """Serve under other terms from now on. Connections that they do not cover are cut, if that
+        is wanted; each request is decided on by them in any case."""
         old, self.network = self.network, network
-        upstreams = self.services.upstreams
-        upstreams.dialer.network = network
-        upstreams.ca = network.ca
+        pool = self.context.pool
+        pool.dialer.network = network
+        pool.ca = network.ca
         is_other = _difference(old, network)
-        upstreams.renew(is_other)
+        pool.renew(is_other)
         for conn, place in list(self.places.items()):
             if cuts and is_other(*place):
                 conn.abort()
 
     async def close(self) -> None:
-        """Cuts everything. Nothing inside can be reached from here afterwards."""
+        """Cut everything. Nothing inside can be reached from here afterwards."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -125,8 +121,8 @@ class NetworkDoor:
         for task in [*self._serving, *self._open]:
             task.cancel()
         await asyncio.gather(*self._serving, *self._open, return_exceptions=True)
-        self.services.upstreams.close()
-        self.services.custody.close()
+        self.context.pool.close()
+        self.context.custody.close()
         self._sockets.close()
 
     def _stop_reading(self) -> None:
@@ -146,11 +142,11 @@ class NetworkDoor:
             self._arrived(sock)
 
     def _pause(self, listener: socket.socket, error: OSError) -> None:
-        """No descriptors are left, say. The listener stays readable: to ask at once again would
-        only take the time that others need to end."""
+        """Stop accepting for a while, when no descriptors are left, say. The listener stays
+        readable: to try at once again would only take the time that others need to end."""
         self._loop.remove_reader(listener.fileno())
         self._loop.call_later(_PAUSE_S, self._resume, listener)
-        self.services.alert(EXHAUSTED, {"error": str(error)})
+        self.context.alert(EXHAUSTED, {"error": str(error)})
 
     def _resume(self, listener: socket.socket) -> None:
         if not self._is_closed:
@@ -158,11 +154,11 @@ class NetworkDoor:
 
     def _arrived(self, sock: socket.socket) -> None:
         conn = Conn(sock, idle_s=self._around.idle_s)
-        if self.services.pacer is not None:
-            conn.is_open_at = self.services.pacer.is_open
+        if self.context.pacer is not None:
+            conn.is_open_at = self.context.pacer.is_open
         if len(self._open) >= MAX_CONNECTIONS:
             conn.abort()
-            self.services.alert(EXHAUSTED, {"connections": MAX_CONNECTIONS})
+            self.context.alert(EXHAUSTED, {"connections": MAX_CONNECTIONS})
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         task = asyncio.ensure_future(self._serve(conn))
@@ -175,74 +171,74 @@ class NetworkDoor:
         conn.close()
 
     async def _serve(self, conn: Conn) -> None:
-        """One connection to its end. Whatever fails, it is cut and that is all."""
+        """Serve one connection to its end. Whatever fails, it is cut and that is all."""
         try:
             wanted = original_destination(conn.sock)
             if wanted is None:
                 self._straight_to_listener(conn)
                 return
             parent = self._around.step_of(conn.sock)
-            await Arrival(self, conn, parent).lead(*wanted)
+            await InboundConnection(self, conn, parent).serve(*wanted)
         except (ConnLost, BadMessage, OSError, asyncio.CancelledError):
             conn.abort()
         except Exception as error:
             conn.abort()
             failure = f"{type(error).__name__}: {error}"
-            self.services.record(InternalError("serving a connection", failure))
+            self.context.record(InternalError("serving a connection", failure))
 
     def _straight_to_listener(self, conn: Conn) -> None:
-        """Somebody inside found the port of the listener. There is nothing for them there."""
+        """Refuse a connection of somebody inside who found the port of the listener."""
         conn.abort()
         origin = Origin("https", "127.0.0.1", int(conn_port(conn) or 1))
         about = {"host": origin.host, "port": origin.port}
         why = "That port is the door's own."
-        self.services.stop(connect_action(origin, "tcp"), "network", why, DENIED, about)
+        self.context.stop(connect_action(origin, "tcp"), "network", why, DENIED, about)
 
     async def _judge_name(self, name: str, qtype: str) -> bool:
-        """A question for a name, as an action."""
+        """Decide on a DNS query, as an action."""
         action = dns_action(name, qtype, self._around.step_of(None))
-        receipt = await self.services.gate().cross(action, _let_through, spoil=_ignore)
+        receipt = await self.context.gate().cross(action, _let_through, spoil=_ignore)
         if is_out_of_reach(receipt):
-            self.services.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
+            self.context.alert(DENIED, {"host": name, "transport": "dns"}, receipt.step)
         if receipt.outcome is Outcome.FAULTED:
             _fail_on_purpose(receipt)
         return receipt.is_done
 
     def _no_name(self, name: str, qtype: str, why: str) -> None:
-        """A question that names nothing, and may have carried something."""
+        """Refuse a DNS query for a name that cannot exist, and may have carried something."""
         action = replace(dns_action(name[:300], qtype), name=name[:80])
         about = {"host": name[:100], "transport": "dns"}
-        self.services.stop(action, "network", f"{why}.", DENIED, about)
+        self.context.stop(action, "network", f"{why}.", DENIED, about)
 
     def _read_attempts(self) -> None:
         try:
-            attempts = read_attempts(self._sockets.log)
+            attempts = self._sockets.log.read()
         except OSError:
             self._loop.remove_reader(self._sockets.log.fileno())
             return
         for attempt in attempts:
             self._attempted(attempt)
 
-    def _attempted(self, attempt: Attempt) -> None:
-        """Something that is neither TCP nor a question for a name; the kernel has refused it."""
+    def _attempted(self, attempt: NetworkAttempt) -> None:
+        """Record a packet that is neither TCP nor a DNS query; the kernel has refused it."""
         origin = Origin("https", attempt.address, attempt.port or 0)
         why = f"{attempt.protocol.upper()} does not leave the sandbox."
         about: dict[str, Any] = {"host": attempt.address, "transport": attempt.protocol}
         if attempt.port is not None:
             about["port"] = attempt.port
         action = connect_action(origin, attempt.protocol)
-        self.services.stop(action, "network", why, DENIED, about)
+        self.context.stop(action, "network", why, DENIED, about)
 
     def _revoked(self, name: str) -> None:
-        """Connections that carried the secret are cut, kept and busy ones alike."""
-        self.services.record(SecretRevoked(name))
-        self.services.upstreams.drop(lambda host, _: self.services.custody.is_for(name, host))
-        self.services.custody.cut(name)
+        """Cut the connections that carried a secret, idle and busy ones alike."""
+        self.context.record(SecretRevoked(name))
+        self.context.pool.drop(lambda host, _: self.context.custody.is_for(name, host))
+        self.context.custody.cut(name)
 
 
 def _difference(old: NetworkTerms, new: NetworkTerms) -> Callable[[str, int], bool]:
-    """Whether a connection to a host that was made under the old terms may not live under the new
-    ones: not allowed any more, or allowed in another way."""
+    """Return a function that tells whether a connection made under the old terms may not live under
+    the new ones: its host is not allowed any more, or allowed in another way."""
     is_moved = (old.private, old.ca) != (new.private, new.ca)
 
     def is_other(host: str, port: int) -> bool:
@@ -263,13 +259,14 @@ async def _let_through(action: Action) -> Done:
 
 
 def _ignore(words: Mapping[str, Any]) -> None:
-    """Nothing spoils an address; and silence is kept by saying nothing."""
+    """Ignore a fault: nothing spoils an address, and a silent server is one that is not answered
+    for."""
 
 
 def _fail_on_purpose(receipt: Receipt) -> None:
-    words = (receipt.decision.fault if receipt.decision is not None else None) or {}
-    if not words.get("nxdomain"):
-        raise Unanswered(None if "timeout" in words else Code.FAILED)
+    fault = (receipt.decision.fault if receipt.decision is not None else None) or {}
+    if not fault.get("nxdomain"):
+        raise Unanswered(None if "timeout" in fault else Code.FAILED)
 
 
 def conn_port(conn: Conn) -> int | None:

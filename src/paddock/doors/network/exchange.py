@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 if TYPE_CHECKING:
-    from paddock.doors.network.conn import Conn
+    from paddock.doors.network.transport.conn import Conn
 
 Headers = list[tuple[bytes, bytes]]  # names as they were sent; no pseudo headers
+
+SWITCHING_PROTOCOLS = 101
+# RFC 9112, 6.3: whatever their headers announce, nothing follows the heads of these answers.
+UNFRAMED = frozenset({204, 304})
+# RFC 9110, 15.3.6: a 205 has no content either, but how it is framed says its head.
+BODYLESS = UNFRAMED | {205}
 
 
 class BadMessage(Exception):
@@ -26,16 +32,16 @@ class Body(Protocol):
 
     @property
     def length(self) -> int | None:
-        """As announced, where it was."""
+        """The announced length, where there is one."""
         ...
 
     @property
     def trailers(self) -> Headers:
-        """Known after the end."""
+        """The trailers, which are known after the end."""
         ...
 
     async def read(self) -> bytes:
-        """The next part; b"" at the end. Raises BadMessage or ConnLost."""
+        """Return the next part; b"" at the end. Raises BadMessage or ConnLost."""
         ...
 
 
@@ -53,8 +59,8 @@ class NoBody:
         return b""
 
 
-class Wrapped:
-    """A body around another: `read` is for who wraps it to say."""
+class BodyWrapper:
+    """A body around another one. A subclass says what `read` does."""
 
     __slots__ = ("_body",)
 
@@ -70,8 +76,8 @@ class Wrapped:
         return self._body.trailers
 
 
-class Buffered:
-    """A body of which parts are in memory already, and the rest, if any, comes from another."""
+class BufferedBody:
+    """A body of which parts are in memory already, and the rest, if any, comes from another one."""
 
     __slots__ = ("_parts", "_rest", "length")
 
@@ -90,9 +96,9 @@ class Buffered:
         return await self._rest.read() if self._rest is not None else b""
 
 
-class Request(msgspec.Struct):
-    """As a client sent it. `authority` is its Host, or h2's; which destination is meant is not
-    for the request to say."""
+class HttpRequest(msgspec.Struct):
+    """A request as a client sent it. `authority` is its Host, or that of HTTP/2; which destination
+    is meant is not for the request to say."""
 
     method: str
     scheme: str  # http or https
@@ -106,7 +112,7 @@ class Request(msgspec.Struct):
 
 
 class Response(msgspec.Struct):
-    """As a server sent it."""
+    """An answer as a server sent it."""
 
     status: int
     reason: bytes
@@ -115,72 +121,64 @@ class Response(msgspec.Struct):
     version: str
 
 
-class Exchange(Protocol):
+class HttpExchange(Protocol):
     """One request, and the way to answer it."""
 
-    request: Request
+    request: HttpRequest
 
     async def proceed(self) -> None:
-        """Tells a client that waits for it to send its body."""
+        """Tell a client that waits for it to send its body."""
         ...
 
     async def begin(self, status: int, headers: Headers, reason: bytes = b"") -> None:
-        """Sends the head of the answer. How the body is framed is the driver's business; a
+        """Send the head of the answer. How the body is framed is the driver's business; a
         Content-Length among the headers is kept, and then held."""
         ...
 
     async def send(self, data: bytes) -> None:
-        """Sends a part of the body, as fast as the client takes it."""
+        """Send a part of the body, as fast as the client takes it."""
         ...
 
     async def finish(self, trailers: Headers | None = None) -> None: ...
 
     def abort(self) -> None:
-        """Cuts the answer so that the client sees that it is not whole."""
+        """Cut the answer so that the client sees that it is not whole."""
         ...
 
     async def cut(self) -> None:
-        """Ends the answer where it is: what was sent arrives, and what is missing can be seen."""
+        """End the answer where it is: what was sent arrives, and what is missing can be seen."""
         ...
 
     async def break_off(self) -> None:
-        """As `cut`, and no client can take it for the end: it sees a failure."""
+        """End the answer like `cut`, and so that no client can take it for the end: it sees a
+        failure."""
         ...
 
     def is_gone(self) -> bool:
-        """Whether nobody waits for the answer any more, as far as that can be told at once."""
+        """Return whether nobody waits for the answer any more, as far as that can be told at
+        once."""
         ...
 
     def take_over(self) -> Conn:
-        """The connection itself, after an answer of 101. HTTP/1 only."""
+        """Return the connection itself, after an answer of 101. HTTP/1 only."""
         ...
 
 
-class Upstream(Protocol):
-    """One connection to a server."""
-
-    @property
-    def is_reusable(self) -> bool:
-        """Whether another request can be sent now."""
-        ...
-
-    async def send(self, request: Request, headers: Headers) -> Response:
-        """Sends the request with these headers; its body goes on while the answer comes."""
-        ...
-
-    def close(self) -> None: ...
-
-
-Handler = Callable[[Exchange], Awaitable[None]]
+Handler = Callable[[HttpExchange], Awaitable[None]]
 Faulted = Callable[[Exception], None]
 
 
 def ignore_fault(error: Exception) -> None:
-    """For who has nobody to tell."""
+    """Ignore an error that nobody has to be told."""
+
+
+def has_body(method: str, status: int) -> bool:
+    """Return whether the answer to such a request with this status has a body."""
+    return method != "HEAD" and status >= 200 and status not in BODYLESS
 
 
 def header(headers: Headers, name: bytes) -> bytes | None:
-    """The first value of a header; `name` in lower case."""
+    """Return the first value of a header; `name` is in lower case."""
     for key, value in headers:
         if key.lower() == name:
             return value

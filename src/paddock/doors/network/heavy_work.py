@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from paddock.fence.offload import offload_to_the_end
-from paddock.journal.secret_search import ESCAPE_MARKS
+from paddock.journal.secrets.search import ESCAPE_MARKS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def is_light(*data: bytes) -> bool:
     thread. Many connections can each bring some in the same turn of the loop."""
     if sum(map(len, data)) > LIGHT_BYTES:
         return False
-    return sum(one.count(mark) for one in data for mark in ESCAPE_MARKS) <= LIGHT_ESCAPES
+    return sum(part.count(mark) for part in data for mark in ESCAPE_MARKS) <= LIGHT_ESCAPES
 
 
 def _after_fork_in_child() -> None:

@@ -8,17 +8,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from paddock.doors.network.exchange import header
-from paddock.doors.network.model_wire.answer import ToolCall
-from paddock.doors.network.model_wire.request import (
-    describe_request,
-    messages_under,
-    without_definitions,
-)
-from paddock.doors.network.model_wire.wire import Wire, is_vendor, recognise
-from paddock.doors.network.requests import Origin, Proposal
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import RequestProposal
 from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
+from paddock.llm.answer import ToolCall
+from paddock.llm.formats import Wire, is_vendor, recognise
+from paddock.llm.observed import observed_format
+from paddock.llm.request import describe_request, without_definitions
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
@@ -29,10 +27,13 @@ _KEPT = (
 
 
 def as_model_action(
-    proposal: Proposal, origin: Origin, gate: Gate | None = None, keyed: Keyed | None = None
+    proposal: RequestProposal,
+    origin: Origin,
+    gate: Gate | None = None,
+    keyed: ValueHmac | None = None,
 ) -> Action | None:
-    """None for every request that does not go to a model. With a gate, all that is asked is kept in
-    its run, each message once. Raises JournalBroken."""
+    """Return the `model` action of a request to a model, or None for any other request. With a
+    gate, all messages are stored in its run, each once. Raises JournalBroken."""
     request = proposal.request
     if request.method not in _METHODS:
         return None
@@ -42,19 +43,20 @@ def as_model_action(
     wire = recognise(request.method, path, kind or None, body, origin.host)
     if wire is None:
         return None
-    said = describe_request(wire, body or {})
+    description = describe_request(wire, body or {})
     kept = {
         key: proposal.action.arguments[key] for key in _KEPT if key in proposal.action.arguments
     }
     if gate is not None and body is not None:
-        kept |= gate.conversations.request(body, messages_under(wire), keyed)
-        said["tools"] = without_definitions(said["tools"])
-    proposal.wire, proposal.model_arguments = wire, {**said, **kept}
+        messages_key = observed_format(wire.api).messages_key
+        kept |= gate.conversations.request(body, messages_key, keyed)
+        description["tools"] = without_definitions(description["tools"])
+    proposal.wire, proposal.model_arguments = wire, {**description, **kept}
     if is_vendor(origin.host):
         proposal.action = as_read(proposal.action)
     return Action(
         Kind.MODEL,
-        str(said.get("model") or wire.provider),
+        str(description.get("model") or wire.provider),
         proposal.model_arguments,
         proposal.action.effect,
         is_reversible=proposal.action.is_reversible,
@@ -64,17 +66,19 @@ def as_model_action(
 
 
 def as_read(action: Action) -> Action:
-    """A question to a vendor's model changes nothing there, though it is a POST."""
+    """Return the action as a read: a call of a vendor's model changes nothing there, though it is a
+    POST."""
     return replace(action, effect=Effect.READ, is_reversible=True)
 
 
 def decides_on_calls(policy: Policy) -> bool:
-    """Whether the file says anything about tools; otherwise a model's calls are the agent's own."""
+    """Return whether the file says anything about tools; otherwise a model's calls are the agent's
+    own."""
     return bool(policy.tools) or any(Kind.TOOL in rule.kinds for rule in policy.rules)
 
 
 async def refusal_of(gate: Gate, call: ToolCall, wire: Wire, step: int | None) -> str | None:
-    """Crosses the gate with a call that a model asks for; why not, or None."""
+    """Cross the gate with a call that a model asks for, and return why it is refused, or None."""
     if not call.is_readable:
         return "its arguments cannot be read"
     arguments: Any = call.arguments

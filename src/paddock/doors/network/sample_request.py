@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from paddock.doors.network.crossing import refusal_by_door
-from paddock.doors.network.exchange import BadMessage, Buffered, Headers, NoBody
-from paddock.doors.network.http1 import Forms, parse_head
-from paddock.doors.network.http1_messages import LastHead, head_bytes
+from paddock.doors.network.decision import refusal_by_door
+from paddock.doors.network.exchange import BadMessage, BufferedBody, Headers, NoBody
+from paddock.doors.network.http1.messages import LastHead, head_bytes
+from paddock.doors.network.http1.server import Forms, parse_head
 from paddock.doors.network.model_actions import as_model_action
-from paddock.doors.network.requests import BodyTerms, Endpoints, Origin, decided_on_head, propose
+from paddock.doors.network.origin import Origin
+from paddock.doors.network.request import BodyTerms, Endpoints, head_action, propose
 from paddock.model.action import Action
 from paddock.model.errors import InvalidInput
 from paddock.model.hosts import canonical_host
@@ -54,10 +55,10 @@ def actions_of(sample: SampleRequest, graphql: Endpoints = ()) -> SampleActions:
 async def _proposed(sample: SampleRequest, origin: Origin, graphql: Endpoints) -> SampleActions:
     head = parse_head(_head(sample, origin), Forms(origin.scheme), LastHead())
     request = head.request
-    request.body = Buffered([sample.body]) if sample.body else NoBody()
+    request.body = BufferedBody([sample.body]) if sample.body else NoBody()
     refusal = refusal_by_door(request, origin)
     if refusal is not None:
-        return SampleActions(decided_on_head(request, origin), refusal=refusal)
+        return SampleActions(head_action(request, origin), refusal=refusal)
     proposal = await propose(request, origin, terms=BodyTerms(graphql=graphql))
     model = as_model_action(proposal, origin)
     return SampleActions(proposal.action, model)
@@ -83,8 +84,8 @@ def _head(sample: SampleRequest, origin: Origin) -> bytes:
     path = parts.path or "/"
     target = f"{path}?{parts.query}" if parts.query else path
     names = {name.lower() for name, _ in sample.headers}
-    if given := sorted(names & _FRAMING):
-        raise InvalidInput(f"the header {given[0]} follows from the body; leave it out")
+    if framing := sorted(names & _FRAMING):
+        raise InvalidInput(f"the header {framing[0]} follows from the body; leave it out")
     headers = [] if "host" in names else [("host", origin.authority)]
     headers += sample.headers
     if sample.body:

@@ -20,7 +20,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.events import InvalidCall
 from paddock.policy.decide import Policy
 from paddock.policy.effects import STRICTNESS
-from paddock.policy.rules import Tool as Declared
+from paddock.policy.tools import Tool as Declared
 
 MAX_NESTING = 16  # tools that call tools; each level may hold a thread
 _MAX_RECORDED = 2000

@@ -1,4 +1,4 @@
-"""The host's end of a guest's boot: waits for its word, and says why there is none."""
+"""The host's end of a guest's boot: waits for its report, and explains why there is none."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from paddock.fence.container import bubblewrap
-from paddock.fence.container.network import NamespaceSockets
+from paddock.fence import bubblewrap
+from paddock.fence.container.network.namespace import NamespaceSockets
 from paddock.fence.container.plan import NOTHING_TO_RUN
 from paddock.fence.guest import agreed
 from paddock.model.errors import HostCannot
@@ -24,7 +24,7 @@ _MAX_FDS = 1 + len(agreed.SOCKETS)
 
 
 class Handed(msgspec.Struct, frozen=True):
-    """What a guest hands over when it has booted."""
+    """The descriptors that a guest hands over when it has booted."""
 
     listener: int
     sockets: NamespaceSockets
@@ -72,7 +72,8 @@ def _boot_failure(errors: int, sources: Sequence[str]) -> HostCannot:
 
 
 def _with_host_paths(text: str, sources: Sequence[str]) -> str:
-    """The same with bubblewrap and each staged tree named by the path that the caller knows."""
+    """Return the text with bubblewrap and each staged tree named by the path that the caller
+    knows."""
     text = text.replace(f"/proc/self/fd/{agreed.PROGRAM_FD}:", f"{bubblewrap.find()}:")
 
     def name(match: re.Match[str]) -> str:
@@ -95,7 +96,8 @@ def _hint(text: str) -> str:
 
 
 def _closed_part(path: str) -> str | None:
-    """The first directory on the way to a path that only some users may enter, or the path."""
+    """Return the first directory on the way to a path that only some users may enter, or the
+    path."""
     parts = path.split("/")
     for count in range(2, len(parts) + 1):
         part = "/".join(parts[:count])

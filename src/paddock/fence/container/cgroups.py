@@ -22,7 +22,7 @@ GROUP = "paddock"
 
 
 class Counters(NamedTuple):
-    """What the kernel counted for one group since it was made."""
+    """The counters of the kernel for one group since it was made."""
 
     cpu_s: float = 0.0
     memory_bytes: int = 0
@@ -50,7 +50,7 @@ class Group(Protocol):
 
 
 class Hierarchy(NamedTuple):
-    """Where groups can be made here, or why they cannot."""
+    """The control groups that can be made here, or the reason why none can."""
 
     version: int  # 0: none
     bases: Mapping[str, Path] = {}
@@ -68,7 +68,7 @@ class Hierarchy(NamedTuple):
         return self.open(name)
 
     def paths(self, name: str) -> list[str]:
-        """Where the group `name` would be."""
+        """Return the directories that the group `name` would have."""
         return self.open(name).paths() if self.version else []
 
     def open(self, name: str) -> Group:
@@ -78,7 +78,7 @@ class Hierarchy(NamedTuple):
 
 
 def find() -> Hierarchy:
-    """The best hierarchy that this process may write."""
+    """Return the best hierarchy that this process may write."""
     v2 = _find_v2()
     if v2.version:
         return v2
@@ -323,9 +323,9 @@ def _enable_controllers(path: Path) -> None:
 
 def _mounts() -> Iterator[tuple[str, str, list[str]]]:
     for line in _text(Path("/proc/mounts")).splitlines():
-        words = line.split()
-        if len(words) > 3 and words[2] in ("cgroup", "cgroup2"):
-            yield words[2], words[1], words[3].split(",")
+        fields = line.split()
+        if len(fields) > 3 and fields[2] in ("cgroup", "cgroup2"):
+            yield fields[2], fields[1], fields[3].split(",")
 
 
 def _await(condition: object, timeout_s: float = 5.0) -> None:
@@ -392,5 +392,5 @@ def _number(path: Path) -> int:
 
 
 def _pairs(path: Path) -> dict[str, int]:
-    words = [line.split() for line in _text(path).splitlines()]
-    return {w[0]: int(w[1]) for w in words if len(w) == 2 and w[1].isdigit()}
+    fields = [line.split() for line in _text(path).splitlines()]
+    return {w[0]: int(w[1]) for w in fields if len(w) == 2 and w[1].isdigit()}

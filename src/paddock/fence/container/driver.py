@@ -16,46 +16,38 @@ from typing import Any
 
 import msgspec
 
-from paddock.fence.base import Place
+from paddock.fence import bubblewrap, seccomp
 from paddock.fence.channel import Channel
-from paddock.fence.container import bubblewrap, cgroups, rootfs, seccomp
-from paddock.fence.container.audit import Auditor
+from paddock.fence.container import cgroups, rootfs
 from paddock.fence.container.boot import Handed, booted
-from paddock.fence.container.link import KeeperLink
+from paddock.fence.container.file_audit import Auditor
+from paddock.fence.container.keeper_link import KeeperLink
 from paddock.fence.container.machine import ContainerMachine, Parts
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
 from paddock.fence.container.plan import arguments, masked, stages
+from paddock.fence.driver import BASE_ENV, Allocation, Capability, Driver, Probe
 from paddock.fence.guest import agreed, wire
 from paddock.model.errors import CannotEnforce, PaddockError
 from paddock.model.sizes import MAX_SIZE
 from paddock.model.spec import HOME, MAX_COUNT, Limits, MountMode, Spec
 from paddock.state.home import Home
+from paddock.state.layers.layers import Layers
 from paddock.state.privilege import is_privileged
 
 _SOCKET_BUFFER = 1 << 20
 _SO_SNDBUFFORCE = 32
 _DESCRIPTORS = 1 << 16
-PATH = f"{HOME}/.local/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-BASE_ENV = {
-    "PATH": PATH,
-    "HOME": HOME,
-    "USER": "user",
-    "LOGNAME": "user",
-    "SHELL": "/bin/bash",
-    "LANG": "C.UTF-8",
-    "TMPDIR": "/tmp",
-}
 
 
 class _Enforcing(msgspec.Struct, frozen=True):
-    """How each limit will be kept for one spec on this host."""
+    """The mechanism that keeps each limit of one spec on this host."""
 
     by: dict[str, str]
     is_watched: bool
     cpus: list[int] | None
 
 
-class ContainerDriver:
+class ContainerDriver(Driver):
     """One per host process; owns the keeper and the file auditor."""
 
     name = "container"
@@ -70,6 +62,12 @@ class ContainerDriver:
         self.why_no_audit = "" if is_privileged() else "fanotify needs root"
 
     @classmethod
+    def probe(cls, home: Home) -> Probe:
+        from paddock.fence.container.probe import probe  # most sandboxes are made without asking
+
+        return probe(home)
+
+    @classmethod
     async def open(cls, home: Home) -> ContainerDriver:
         programs = bubblewrap.open_copies(bubblewrap.find())
         _raise_descriptor_limit()
@@ -81,6 +79,28 @@ class ContainerDriver:
         self.link.close(is_waiting=is_waiting)
         while self.programs:
             os.close(self.programs.pop())
+
+    def close_in_child(self) -> None:
+        self.link.close_in_child()
+
+    @property
+    def is_lost(self) -> bool:
+        return self.link.is_lost
+
+    @property
+    def layers(self) -> Layers:
+        return self.link.layers
+
+    async def sweep(self) -> None:
+        await self.link.ask("sweep")
+
+    def can_adapt(self, limits: Limits) -> bool:
+        # Limits that the guest set for itself at boot cannot be changed afterwards.
+        default = Limits()
+        if not self.hierarchy.version or not self.layers.has_hard_quota:
+            same = msgspec.structs.replace(default, time=limits.time, output=limits.output)
+            return limits == same
+        return limits.files == default.files
 
     @contextlib.asynccontextmanager
     async def prepared(self, name: str, base: str | None = None) -> AsyncIterator[None]:
@@ -98,49 +118,52 @@ class ContainerDriver:
                 await self.link.ask("discard", id=name)
             raise
 
-    async def start(self, spec: Spec, place: Place) -> ContainerMachine:
-        """Boots a prepared machine; returns it only when everything in its spec is in force."""
-        return await self._start(spec, place, None)
-
-    async def start_new(self, spec: Spec, place: Place) -> ContainerMachine:
-        """The same without any preparation, for a spec whose layer begins empty and has nothing
-        to be mounted on: the keeper makes all of it in one go."""
+    async def start(
+        self, spec: Spec, allocation: Allocation, *, is_prepared: bool = False
+    ) -> ContainerMachine:
+        if is_prepared:
+            return await self._start(spec, allocation, None)
+        # The layer begins empty and nothing is mounted on it: the keeper makes all in one go.
         make = {
-            "cgroups": self.hierarchy.paths(place.machine_id),
-            "base": place.base,
+            "cgroups": self.hierarchy.paths(allocation.machine_id),
+            "base": allocation.base,
             "quota": spec.limits.disk,
         }
-        async with self._undone(place.machine_id):
-            return await self._start(spec, place, make)
+        async with self._undone(allocation.machine_id):
+            return await self._start(spec, allocation, make)
 
     async def _start(
-        self, spec: Spec, place: Place, make: dict[str, Any] | None
+        self, spec: Spec, allocation: Allocation, make: dict[str, Any] | None
     ) -> ContainerMachine:
         enforcing = self._decide(spec.limits)
-        words = self._plain_words(place) if spec.is_poolable else self._words(spec, place)
-        launch = _Launch(self, spec, place, enforcing)
-        machine = await launch.run(words, make)
+        if spec.is_poolable:
+            file_system = self._default_file_system(allocation)
+        else:
+            file_system = self._file_system(spec, allocation)
+        launch = _Launch(self, spec, allocation, enforcing)
+        machine = await launch.run(file_system, make)
         self._audit(spec, machine)
         return machine
 
-    def _words(self, spec: Spec, place: Place) -> dict[str, Any]:
-        """What the keeper (`stages`) and the guest (the rest) must know of the file system."""
-        plan = rootfs.plan(self.home, spec, place, self.link.layers)
+    def _file_system(self, spec: Spec, allocation: Allocation) -> dict[str, Any]:
+        """Return what the keeper (`stages`) and the guest (the rest) must know of the file
+        system."""
+        plan = rootfs.plan(self.home, spec, allocation, self.link.layers)
         return {
             "argv": "\0".join(arguments(plan)),
             "stages": [_stage(source) for source in stages(plan)],
             "masked": masked(),
         }
 
-    def _plain_words(self, place: Place) -> dict[str, Any]:
-        """The same for every sandbox without own mounts, but for its layer."""
+    def _default_file_system(self, allocation: Allocation) -> dict[str, Any]:
+        """Return the same for a sandbox without own mounts: only its layer differs between them."""
         if not is_privileged():
-            return self._words(Spec(), place)  # there the layer's path is all over the words
+            return self._file_system(Spec(), allocation)  # the layer's path is all over it
         if self._plain is None:
-            self._plain = self._words(Spec(), place)
+            self._plain = self._file_system(Spec(), allocation)
         first, *others = self._plain["stages"]
         assert first["layer"]
-        return {**self._plain, "stages": [{**first, "layer": place.layer}, *others]}
+        return {**self._plain, "stages": [{**first, "layer": allocation.layer}, *others]}
 
     def _decide(self, limits: Limits) -> _Enforcing:
         _check_open_files(limits.files)
@@ -170,9 +193,10 @@ class ContainerDriver:
     def _audit(self, spec: Spec, machine: ContainerMachine) -> None:
         if not spec.audit_files:
             machine.enforcement["file_audit"] = "off (audit_files=False)"
+            machine.missing[Capability.FILE_EVENTS] = "audit_files is False"
             return
         if self.why_no_audit:
-            machine.enforcement["file_audit"] = f"not available: {self.why_no_audit}"
+            self._without_audit(machine, self.why_no_audit)
             return
         try:
             self._auditor = self._auditor or Auditor()
@@ -182,36 +206,42 @@ class ContainerDriver:
             self._auditor.watch(machine.init_pid, targets, machine.files)
             machine.enforcement["file_audit"] = "fanotify"
         except OSError as error:
-            machine.enforcement["file_audit"] = f"not available: {error}"
+            self._without_audit(machine, str(error))
+
+    def _without_audit(self, machine: ContainerMachine, why: str) -> None:
+        machine.enforcement["file_audit"] = f"not available: {why}"
+        machine.missing[Capability.FILE_EVENTS] = why
 
 
 class _Launch:
     """One start, from sockets to a machine that enforces."""
 
     def __init__(
-        self, driver: ContainerDriver, spec: Spec, place: Place, enforcing: _Enforcing
+        self, driver: ContainerDriver, spec: Spec, allocation: Allocation, enforcing: _Enforcing
     ) -> None:
         self._driver = driver
         self._spec = spec
-        self._place = place
+        self._allocation = allocation
         self._enforcing = enforcing
         self._group: cgroups.Group | None = None
 
-    async def run(self, words: dict[str, Any], make: dict[str, Any] | None) -> ContainerMachine:
+    async def run(
+        self, file_system: dict[str, Any], make: dict[str, Any] | None
+    ) -> ContainerMachine:
         channel_ours, channel_theirs = _socketpair(socket.SOCK_STREAM)
         boot_ours, boot_theirs = _socketpair(socket.SOCK_SEQPACKET)
         errors_r, errors_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            boot_ours.send(self._boot_config(words))
+            boot_ours.send(self._boot_config(file_system))
             theirs = [channel_theirs.fileno(), boot_theirs.fileno(), errors_w]
             theirs += self._driver.programs
-            pid, uid = await self._launch(theirs, words["stages"], make)
+            pid, uid = await self._launch(theirs, file_system["stages"], make)
             channel_theirs.close()
             boot_theirs.close()
             os.close(errors_w)
             errors_w = -1
             self._send_groups(boot_ours)
-            sources = [stage["source"] for stage in words["stages"]]
+            sources = [stage["source"] for stage in file_system["stages"]]
             handed = await booted(boot_ours, errors_r, sources)
             try:
                 return await self._machine(channel_ours, pid, uid, handed)
@@ -233,7 +263,7 @@ class _Launch:
         self, fds: list[int], stages: list[dict[str, Any]], make: dict[str, Any] | None
     ) -> tuple[int, int]:
         answer = await self._driver.link.ask(
-            "launch", fds=fds, id=self._place.machine_id, stages=stages, make=make
+            "launch", fds=fds, id=self._allocation.machine_id, stages=stages, make=make
         )
         if self._driver.hierarchy.version:
             self._make_group()  # now: what there will be to remove has been written down
@@ -241,7 +271,7 @@ class _Launch:
 
     def _make_group(self) -> None:
         try:
-            self._group = self._driver.hierarchy.group(self._place.machine_id)
+            self._group = self._driver.hierarchy.group(self._allocation.machine_id)
             self._group.limit(self._spec.limits)
         except OSError as error:
             raise CannotEnforce(
@@ -249,7 +279,8 @@ class _Launch:
             ) from None
 
     def _send_groups(self, boot: socket.socket) -> None:
-        """The guest joins by itself; that it did is verified before anything untrusted runs."""
+        """Send the guest the groups that it joins by itself; that it did is verified before
+        anything untrusted runs."""
         fds: list[int] = []
         try:
             fds = self._group.open_to_join() if self._group is not None else []
@@ -264,7 +295,7 @@ class _Launch:
             for fd in fds:
                 os.close(fd)
 
-    def _boot_config(self, words: dict[str, Any]) -> bytes:
+    def _boot_config(self, file_system: dict[str, Any]) -> bytes:
         limits, enforcing = self._spec.limits, self._enforcing
         # An overlay, which hiding something makes, has locks of its own.
         are_locks_told = any(
@@ -285,9 +316,9 @@ class _Launch:
         if not self._driver.link.layers.has_hard_quota:
             rlimits["fsize"] = limits.disk
         config = {
-            "argv": words["argv"],
-            "masked": words["masked"],
-            "hostname": self._place.hostname,
+            "argv": file_system["argv"],
+            "masked": file_system["masked"],
+            "hostname": self._allocation.hostname,
             "env": {**BASE_ENV, **rootfs.template_env(self._driver.home, self._spec)},
             "rlimits": rlimits,
             "seccomp": seccomp.program(
@@ -309,20 +340,20 @@ class _Launch:
             raise CannotEnforce("the cgroup limits", hint="the guest is not in its group")
         machine = ContainerMachine(
             Parts(
-                machine_id=self._place.machine_id,
+                machine_id=self._allocation.machine_id,
                 link=self._driver.link,
-                layer=self._place.layer,
+                layer=self._allocation.layer,
                 group=self._group,
                 limits=self._spec.limits,
                 enforcement=dict(self._enforcing.by),
                 uid=uid,
                 init_pid=init_pid,
                 sockets=handed.sockets,
-                quotas={self._place.layer: self._spec.limits.disk, **self._place.quotas},
+                quotas={self._allocation.layer: self._spec.limits.disk, **self._allocation.quotas},
                 cgroup_version=self._driver.hierarchy.version,
             )
         )
-        channel = await Channel.connect(sock, self._place.machine_id)
+        channel = await Channel.connect(sock, self._allocation.machine_id)
         try:
             channel.check_alive()
             machine.begin(channel, handed.listener)
@@ -335,11 +366,11 @@ class _Launch:
         return machine
 
     def _info(self) -> dict[str, Any]:
-        """What other processes may know of the sandbox, and a sweep needs to."""
+        """Return what other processes may know of the sandbox, and a sweep needs to know."""
         return {
-            "metadata": self._place.metadata,
+            "metadata": self._allocation.metadata,
             "template": self._spec.template,
-            "base": self._place.base,
+            "base": self._allocation.base,
             "volumes": [m.volume for m in self._spec.mounts if m.volume],
             "host_pid": os.getpid(),
             "started_at": time.time(),
@@ -373,8 +404,9 @@ def _pin(cpu: float, hierarchy: cgroups.Hierarchy) -> tuple[list[int] | None, st
 
 
 def _raise_descriptor_limit() -> None:
-    """A sandbox takes some ten of them here, and the usual soft limit is 1024. It is there for
-    programs that use select, which this process does not; the hard one is what is meant."""
+    """Raise the soft limit of descriptors to the hard one. A sandbox takes some ten of them
+    here, and the usual soft limit is 1024; it protects programs that use select, which this
+    process does not."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,5 +1,6 @@
-"""What Paddock brings into every sandbox: the code interpreter's program, a synthetic /etc, and a
-Python for roots that have none. Built once into the cache, by content, read-only inside.
+"""The files that Paddock brings into every sandbox: the code interpreter's program, a synthetic
+/etc, and a Python for roots that have none. They are built once into the cache, named by their
+content, and mounted read-only.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _ETC_FILES = {
 
 
 def kernel_code(home: Home, python: str) -> Path:
-    """A directory with `kernel/` compiled for `python`, and mount points beside it."""
+    """Return a directory with `kernel/` compiled for `python`, and mount points beside it."""
 
     def build(directory: Path) -> None:
         from shutil import copyfile  # what is built once, is loaded then
@@ -62,7 +63,7 @@ def _kernel_key(python: str) -> str:
 
 
 def synthetic_etc(home: Home) -> Path:
-    """An /etc with what programs look up and nothing that is the host's own business."""
+    """Return an /etc with what programs look up and nothing that is the host's own business."""
 
     def build(directory: Path) -> None:
         for name in _ETC_COPIES:
@@ -108,12 +109,13 @@ def system_interpreter() -> str | None:
 
 
 def interpreter_path() -> str:
-    """The host-side path of the Python that cells run on in a host template, to compile for."""
+    """Return the host's path of the Python that cells run on in a host template, to compile for."""
     return system_interpreter() or os.path.realpath(sys.executable)
 
 
 def brought_interpreter(home: Home) -> Path:
-    """A copy of an interpreter with its standard library and every shared object it loads."""
+    """Return a copy of an interpreter with its standard library and every shared object it
+    loads."""
     python = interpreter_path()
     info = os.stat(python)
     key = _digest(python.encode(), str((info.st_mtime_ns, info.st_size)).encode(), b"2")
@@ -142,7 +144,8 @@ def brought_interpreter(home: Home) -> Path:
 
 
 def _built(home: Home, name: str, build: Callable[[Path], None]) -> Path:
-    """The directory `name` of the cache, built if missing; several processes may race to it."""
+    """Return the directory `name` of the cache, built if missing; several processes may race to
+    it."""
     target = home.cache / name
     if mark_used(target):
         if target.stat().st_mode & 0o005 != 0o005:  # somebody closed all of PADDOCK_HOME
@@ -214,27 +217,30 @@ def _query(python: str) -> tuple[str, str]:
 
 
 def _libraries(files: list[Path]) -> set[Path]:
-    found: set[Path] = set()
+    libraries: set[Path] = set()
     for file in files:
         listed = subprocess.run(["/usr/bin/ldd", str(file)], capture_output=True, text=True)
         for line in listed.stdout.splitlines():
-            words = [w for w in line.split() if w.startswith("/")]
-            found.update(Path(w) for w in words if os.path.exists(w))
+            paths = [w for w in line.split() if w.startswith("/")]
+            libraries.update(Path(w) for w in paths if os.path.exists(w))
     # libpython may sit beside a relocatable interpreter; ldd has named it like any other.
-    return {p for p in found if ".so" in p.name}
+    return {p for p in libraries if ".so" in p.name}
 
 
 def _named_version(python: str) -> tuple[int, int] | None:
-    """As in python3.12. To ask the interpreter would be a third of the start of a sandbox."""
-    found = re.fullmatch(r"python(\d+)\.(\d+)", os.path.basename(python))
-    return (int(found[1]), int(found[2])) if found else None
+    """Return the version in a name such as python3.12. To ask the interpreter would take a third
+    of the start of a sandbox."""
+    match = re.fullmatch(r"python(\d+)\.(\d+)", os.path.basename(python))
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def _version(python: str) -> tuple[int, int] | None:
     program = "import sys; print(*sys.version_info[:2])"
     done = subprocess.run([python, "-I", "-S", "-c", program], capture_output=True, text=True)
-    words = done.stdout.split()
-    return (int(words[0]), int(words[1])) if done.returncode == 0 and len(words) == 2 else None
+    numbers = done.stdout.split()
+    if done.returncode != 0 or len(numbers) != 2:
+        return None
+    return int(numbers[0]), int(numbers[1])
 
 
 def _stamp(name: str) -> str:

@@ -20,20 +20,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from paddock.fence.bubblewrap import MAX_LIBRARIES
 from paddock.fence.container import cgroups, launch, mounts
-from paddock.fence.container.agreed import (
-    FIRST_UID,
-    LAYER_OWNER,
-    MAX_LIBRARIES,
-    MAX_MESSAGE,
-    UID_COUNT,
-)
+from paddock.fence.container.keeper_protocol import MAX_MESSAGE
 from paddock.fence.container.nursery import Nursery
 from paddock.fence.guest import wire
 from paddock.fence.guest.agreed import STAGE
-from paddock.state import btrfs, procstat
-from paddock.state.home import Home, Record, abandoned, claim, remove_tree
-from paddock.state.layers import (
+from paddock.fence.uids import FIRST_UID, LAYER_OWNER, UID_COUNT
+from paddock.state import procstat
+from paddock.state.home import Home, SandboxRecord, abandoned, claim, remove_tree
+from paddock.state.layers import btrfs
+from paddock.state.layers.layers import (
     BtrfsLayers,
     Layers,
     PlainLayers,
@@ -138,7 +135,7 @@ class Keeper:
         sandbox_id = ask["id"]
         box = self._boxes[sandbox_id] = _Box(lease=claim(self._home, sandbox_id))
         groups = tuple(ask["cgroups"])
-        box.record = Record(sandbox_id, sandbox_id, groups, info={"base": ask["base"]})
+        box.record = SandboxRecord(sandbox_id, sandbox_id, groups, info={"base": ask["base"]})
         box.record.write(self._home.sandboxes / sandbox_id)
         return {}
 
@@ -161,7 +158,7 @@ class Keeper:
         self._poll.register(box.init, select.POLLIN)
         return {"pid": box.pid, "uid": box.uid or os.geteuid()}
 
-    def _trees(self, stages: list[dict[str, Any]], uid: int) -> list[launch.Tree]:
+    def _trees(self, stages: list[dict[str, Any]], uid: int) -> list[launch.StagedTree]:
         if not self._is_root:
             return launch.checked(stages)
         return launch.detached(stages, [self._mapping(stage, uid) for stage in stages])
@@ -190,8 +187,8 @@ class Keeper:
             self._remove(box.record)
         box.release()
 
-    def _remove(self, record: Record) -> None:
-        """What a sandbox left: the same for an orderly end, a dead host and a sweep."""
+    def _remove(self, record: SandboxRecord) -> None:
+        """Remove what a sandbox left: the same for an orderly end, a dead host and a sweep."""
         cgroups.remove(list(record.cgroups))
         self._layers.destroy(record.layer)
         directory = self._home.sandboxes / record.sandbox_id
@@ -204,7 +201,7 @@ class Keeper:
 
     def _sweep(self) -> None:
         for directory, lease in abandoned(self._home):
-            record = Record.read(directory)
+            record = SandboxRecord.read(directory)
             if record is None:
                 remove_tree(directory)
             else:
@@ -236,7 +233,8 @@ class Keeper:
         return self._userns[key]
 
     def _open_layers(self) -> tuple[Layers, int | None, str]:
-        """The btrfs pool where this host can have one, else plain directories and the reason."""
+        """Open the btrfs pool where this host can have one, else plain directories with the
+        reason."""
         if not self._is_root:
             return PlainLayers(self._home.layers), None, "only root can mount a pool with quotas"
         for path in (RUN, STAGE, f"{RUN}/pool", f"{RUN}/uids"):
@@ -287,11 +285,11 @@ class Keeper:
 
 
 class _Box:
-    """What the keeper holds for one sandbox."""
+    """The descriptors and paths that the keeper holds for one sandbox."""
 
     def __init__(self, lease: int) -> None:
         self.lease = lease
-        self.record: Record | None = None
+        self.record: SandboxRecord | None = None
         self.uid = 0
         self.uid_lock: int | None = None
         self.pid = 0  # of the guest
@@ -321,7 +319,7 @@ class _Box:
 
 
 def _lease_uid() -> tuple[int, int]:
-    """An uid that no other sandbox of this machine has now; the lock is the lease."""
+    """Return a uid that no other sandbox of this machine has now; the lock is the lease."""
     for number in range(FIRST_UID, FIRST_UID + UID_COUNT):
         fd = os.open(f"{RUN}/uids/{number}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -334,7 +332,7 @@ def _lease_uid() -> tuple[int, int]:
 
 
 def _kill_if_same(pid: int, started: int) -> None:
-    """Only a process that is certainly the recorded one; pids are used again."""
+    """Kill a process only if it is certainly the recorded one: pids are used again."""
     if not pid:
         return
     with contextlib.suppress(OSError):

@@ -1,4 +1,5 @@
-"""What the keeper gets ready before a guest is forked: detached mounts, or checked descriptors.
+"""The mounts that the keeper gets ready before a guest is forked: detached ones, or checked
+descriptors.
 
 Root clones each source, maps its ids and hands the guest a mount that is attached nowhere yet: it
 needs no right to the original path. An ordinary user's own paths are opened and checked instead.
@@ -10,10 +11,10 @@ import os
 from typing import Any, NamedTuple
 
 from paddock.fence.container import mounts
-from paddock.fence.container.sources import open_source
+from paddock.fence.mount_sources import open_source
 
 
-class Tree(NamedTuple):
+class StagedTree(NamedTuple):
     """A detached mount, or (of an ordinary user) an open path, by its number in the plan."""
 
     number: int
@@ -21,9 +22,9 @@ class Tree(NamedTuple):
     is_directory: bool
 
 
-def detached(stages: list[dict[str, Any]], mappings: list[int | None]) -> list[Tree]:
-    """Every source as a mount of its own, with its ids mapped."""
-    trees: list[Tree] = []
+def detached(stages: list[dict[str, Any]], mappings: list[int | None]) -> list[StagedTree]:
+    """Return every source as a mount of its own, with its ids mapped."""
+    trees: list[StagedTree] = []
     try:
         for number, (stage, mapping) in enumerate(zip(stages, mappings, strict=True)):
             trees.append(_detached(number, stage, mapping))
@@ -33,18 +34,18 @@ def detached(stages: list[dict[str, Any]], mappings: list[int | None]) -> list[T
     return trees
 
 
-def checked(stages: list[dict[str, Any]]) -> list[Tree]:
-    """The user's own paths, open; what is Paddock's own is bound by its path."""
+def checked(stages: list[dict[str, Any]]) -> list[StagedTree]:
+    """Return the user's own paths, open; what is Paddock's own is bound by its path."""
     wanted = [(n, stage) for n, stage in enumerate(stages) if stage["identity"] is not None]
-    return [Tree(n, _open_source(stage), True) for n, stage in wanted]
+    return [StagedTree(n, _open_source(stage), True) for n, stage in wanted]
 
 
-def close(trees: list[Tree]) -> None:
+def close(trees: list[StagedTree]) -> None:
     for tree in trees:
         os.close(tree.fd)
 
 
-def _detached(number: int, stage: dict[str, Any], mapping: int | None) -> Tree:
+def _detached(number: int, stage: dict[str, Any], mapping: int | None) -> StagedTree:
     source = _open_source(stage)
     try:
         tree = mounts.clone_tree(source, is_recursive=stage["recursive"])
@@ -54,7 +55,7 @@ def _detached(number: int, stage: dict[str, Any], mapping: int | None) -> Tree:
             os.close(tree)
             text = "its file system cannot map ids (network and FUSE file systems often cannot)"
             raise OSError(f"{stage['source']} cannot be mounted: {text}: {error}") from None
-        return Tree(number, tree, os.path.isdir(f"/proc/self/fd/{source}"))
+        return StagedTree(number, tree, os.path.isdir(f"/proc/self/fd/{source}"))
     finally:
         os.close(source)
 

@@ -6,29 +6,31 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from paddock.fence.channel import Channel
-from paddock.fence.container import socket_memory
-from paddock.fence.container.audit import FileLog
 from paddock.fence.container.cgroups import Counters, Group
-from paddock.fence.container.link import KeeperLink
-from paddock.fence.container.network import NamespaceSockets
-from paddock.fence.container.notifier import ExecLog, Notifier
+from paddock.fence.container.keeper_link import KeeperLink
+from paddock.fence.container.network import socket_memory
+from paddock.fence.container.network.namespace import NamespaceNetwork, NamespaceSockets
+from paddock.fence.container.notifier import Notifier
+from paddock.fence.driver import Capability, Machine
+from paddock.fence.event_logs import ExecLog, FileLog
 from paddock.fence.offload import offload
 from paddock.model.errors import PaddockError, SandboxDied, SandboxError
 from paddock.model.results import Metrics
 from paddock.model.spec import Limits
+from paddock.state.layers.layers import Layers
 
 DISK_WATCH_S = 0.25  # the least time between two counts of a watched layer
 _CALL_S = 10.0
 
 
 class Parts(msgspec.Struct):
-    """What the driver hands over when a machine has booted."""
+    """The parts that the driver hands over when a machine has booted."""
 
     machine_id: str
     link: KeeperLink
@@ -43,7 +45,7 @@ class Parts(msgspec.Struct):
     cgroup_version: int = 0
 
 
-class ContainerMachine:
+class ContainerMachine(Machine):
     """One sandbox's machine. All methods run on the engine's loop."""
 
     def __init__(self, parts: Parts) -> None:
@@ -54,6 +56,10 @@ class ContainerMachine:
         self.layer = parts.layer
         self.limits = parts.limits
         self.channel: Channel
+        self.missing: dict[Capability, str] = {
+            Capability.MEMORY_CHECKPOINT: "a container's memory cannot be saved",
+        }
+        self._network = NamespaceNetwork(parts.sockets, parts.init_pid)
         self.execs = ExecLog()
         self.files = FileLog(self.execs.pids)
         self.ended_by: str | None = None
@@ -75,12 +81,11 @@ class ContainerMachine:
         return self._parts.init_pid
 
     @property
-    def network_sockets(self) -> NamespaceSockets:
-        """Sockets of the sandbox's own network, for the network door to open it with."""
-        return self._parts.sockets
+    def network(self) -> NamespaceNetwork:
+        return self._network
 
     @property
-    def layers(self) -> Any:
+    def layers(self) -> Layers:
         return self._parts.link.layers
 
     def begin(self, channel: Channel, listener: int) -> None:
@@ -136,17 +141,8 @@ class ContainerMachine:
             await asyncio.wait_for(self.channel.ask_at_once("thaw"), _CALL_S)
         self.is_frozen = False
 
-    @contextlib.contextmanager
-    def holding_calls(self) -> Iterator[None]:
-        """Requests to the guest wait within this."""
-        self.channel.hold()
-        try:
-            yield
-        finally:
-            self.channel.release()
-
     async def set_limits(self, limits: Limits) -> None:
-        """For a pooled machine that meets its spec: the group and the quota follow it."""
+        """Apply the limits of a spec to a pooled machine: to its group and its quota."""
         if self._parts.group is not None:
             self._parts.group.limit(limits)
         self.layers.set_quota(self.layer, limits.disk)
@@ -154,13 +150,14 @@ class ContainerMachine:
         self.limits = limits
 
     def hits(self) -> dict[str, int]:
-        """How often each limit has bitten so far; two readings tell what a command ran into."""
+        """Return how often each limit was reached so far; two readings tell what a command ran
+        into."""
         counted = self._parts.group.hits() if self._parts.group is not None else {}
         memory = counted.get("memory", 0) + self._socket_hits
         return {**counted, "memory": memory, "disk": self._disk_hits}
 
     async def is_disk_full(self) -> bool:
-        """Whether a quota is reached: within a block of it nothing more can be written."""
+        """Return whether a quota is reached: within a block of it nothing more can be written."""
         for name, quota in self._parts.quotas.items():
             used = await offload(self.layers.used_bytes, name)
             if used + max(256 << 10, quota // 50) >= quota:
@@ -194,7 +191,7 @@ class ContainerMachine:
         await asyncio.shield(self._stopping)
 
     def lost(self, reason: str) -> None:
-        """The channel closed: tell why as exactly as we can, then clean up."""
+        """Explain why the channel closed, as exactly as we can, then clean up."""
         if self.ended_by is None:
             self.ended_by = self._explain(reason)
         for callback in self.on_end:
@@ -212,7 +209,7 @@ class ContainerMachine:
                 watch.cancel()
                 await asyncio.gather(watch, return_exceptions=True)
         self.files.close()
-        self.network_sockets.close()
+        self._parts.sockets.close()
         self._parts.link.forget(self.machine_id)
         with contextlib.suppress(PaddockError):  # without a keeper, the next one sweeps
             await self._parts.link.ask("discard", id=self.machine_id)
@@ -240,7 +237,8 @@ class ContainerMachine:
         return Counters(**counted, **io)
 
     async def _watch_disk(self) -> None:
-        """Without a hard quota: count, and over the limit stop, count exactly, kill."""
+        """Keep a quota that the file system does not keep: count, and over the limit stop, count
+        exactly, and kill."""
         while self.ended_by is None:
             began = time.monotonic()
             with contextlib.suppress(SandboxDied, asyncio.TimeoutError, FileNotFoundError):
@@ -252,7 +250,7 @@ class ContainerMachine:
     async def _watch_sockets(self) -> None:
         """End every program when sockets hold more than the memory limit and a little: whose bytes
         they are cannot be told."""
-        meter = self.network_sockets.get("meter")
+        meter = self._parts.sockets.get("meter")
         kinds = socket_memory.watched_kinds(self._parts.cgroup_version)
         pause_s = socket_memory.WATCH_S
         while self.ended_by is None and meter is not None:
@@ -285,7 +283,8 @@ class ContainerMachine:
         return excess > self._tolerated
 
     async def _excess(self) -> int:
-        """By how many bytes the worst of the layers is over its quota; negative when none is."""
+        """Return by how many bytes the worst of the layers is over its quota; negative when none
+        is."""
         hidden = await asyncio.wait_for(self.channel.ask("deleted_bytes"), _CALL_S)
         worst = -(1 << 62)
         for name, quota in self._parts.quotas.items():

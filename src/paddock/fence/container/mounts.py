@@ -47,14 +47,15 @@ def mount(device: str, target: str, kind: str, options: str) -> None:
 
 
 def clone_tree(path_fd: int, *, is_recursive: bool = False) -> int:
-    """A detached copy of the mount at an open descriptor: nothing can be swapped in between."""
+    """Return a detached copy of the mount at an open descriptor: nothing can be swapped in
+    between."""
     flags = _OPEN_TREE_CLONE | _O_CLOEXEC | _AT_EMPTY_PATH
     flags |= _AT_RECURSIVE if is_recursive else 0
     return _syscall("open_tree", _NR_OPEN_TREE, path_fd, b"", flags)
 
 
 def set_attributes(tree_fd: int, *, userns_fd: int | None, is_readonly: bool) -> None:
-    """No set-id, no devices; read-only and mapped ids where asked."""
+    """Set a mount to no set-id and no devices; to read-only and mapped ids where asked."""
     attr = _MountAttr(set=_ATTR_NOSUID | _ATTR_NODEV)
     if is_readonly:
         attr.set |= _ATTR_RDONLY
@@ -73,7 +74,7 @@ def set_attributes(tree_fd: int, *, userns_fd: int | None, is_readonly: bool) ->
 
 
 def id_mapping(owner: tuple[int, int], sandbox: int) -> int:
-    """A user namespace whose only use is its map: on-disk `owner` appears as `sandbox`."""
+    """Return a user namespace whose only use is its map: on-disk `owner` appears as `sandbox`."""
     ready_r, ready_w = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -16,13 +16,13 @@ import os
 import select
 import struct
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
-from msgspec.structs import replace
-
-from paddock.fence.container import kernel, locks
-from paddock.fence.container.programs import Attempt, absolute_path
+from paddock.fence import syscalls
+from paddock.fence.container import file_locks
+from paddock.fence.event_logs import ExecLog
+from paddock.fence.processes.programs import ExecAttempt, absolute_path
+from paddock.fence.processes.tree import status_pids
 from paddock.model.results import ExecEvent
 from paddock.state import procstat
 
@@ -41,53 +41,6 @@ MAX_ARGUMENTS = 256
 MAX_ARGUMENT_BYTES = 4096  # of all arguments together: ten thousand events must fit in memory
 MAX_PROGRAM_BYTES = 4096
 MAX_WATCHED = 64  # programs of one sandbox whose end is waited for at the same time
-MAX_EVENTS = 10_000  # kept per sandbox; older ones make room, and are counted
-
-
-# The number of an error, or 0 to let it through; at once, or when a person has answered.
-Judge = Callable[[Attempt], int | Awaitable[int]]
-
-
-class ExecLog:
-    """The last events of one sandbox, in order, each completed when its program ends."""
-
-    def __init__(self) -> None:
-        self._events: OrderedDict[int, ExecEvent] = OrderedDict()
-        self.pids: OrderedDict[int, int] = OrderedDict()  # host pid -> the sandbox's own
-        self._next = 0
-        self.dropped = 0
-        self.listeners: list[Callable[[ExecEvent], None]] = []
-        self.judge: Judge | None = None
-
-    def add(self, event: ExecEvent) -> int:
-        number, self._next = self._next, self._next + 1
-        self._events[number] = event
-        if len(self._events) > MAX_EVENTS:
-            self._events.popitem(last=False)
-            self.dropped += 1
-        self._tell(event)
-        return number
-
-    def remember(self, host_pid: int, inner_pid: int) -> None:
-        """Which process it was can be asked after it has ended, as file events do."""
-        self.pids[host_pid] = inner_pid
-        self.pids.move_to_end(host_pid)
-        if len(self.pids) > MAX_EVENTS:
-            self.pids.popitem(last=False)
-
-    def complete(self, number: int, exit_code: int | None, ended_at: float) -> None:
-        event = self._events.get(number)
-        if event is not None and event.duration_s is None:
-            done = replace(event, exit_code=exit_code, duration_s=ended_at - event.started_at)
-            self._events[number] = done
-            self._tell(done)
-
-    def all(self) -> list[ExecEvent]:
-        return list(self._events.values())
-
-    def _tell(self, event: ExecEvent) -> None:
-        for listener in list(self.listeners):
-            listener(event)
 
 
 class Notifier:
@@ -128,7 +81,7 @@ class Notifier:
             self.close()
             return
         number, pid, _, call, _, _, *arguments = _NOTIFICATION.unpack(notification)
-        if call in locks.CALLS:
+        if call in file_locks.CALLS:
             self._answer_lock(number, pid, arguments[0])
             return
         # What is not noted does not happen: an exec that cannot be read fails, it does not pass.
@@ -140,7 +93,7 @@ class Notifier:
             directory = ctypes.c_int(arguments[0]).value if call in _EXECVEAT else -1
             is_first = observed.parent == 1 and _is_guests_child(pid, self._guest)
             verdict = self._judged(
-                Attempt(observed, is_first, pid, directory, program, tuple(argv))
+                ExecAttempt(observed, is_first, pid, directory, program, tuple(argv))
             )
         except (OSError, ValueError, struct.error) as error:
             self._answer(number, getattr(error, "errno", None) or errno.EFAULT)
@@ -154,7 +107,7 @@ class Notifier:
 
     def _answer_lock(self, number: int, pid: int, descriptor: int) -> None:
         try:
-            is_granted = locks.is_without_effect(pid, descriptor)
+            is_granted = file_locks.is_without_effect(pid, descriptor)
         except OSError as error:
             self._answer(number, error.errno or errno.EBADF)
             return
@@ -163,7 +116,7 @@ class Notifier:
         else:
             self._answer(number, 0)
 
-    def _judged(self, attempt: Attempt) -> int | Awaitable[int]:
+    def _judged(self, attempt: ExecAttempt) -> int | Awaitable[int]:
         return 0 if self._log.judge is None else self._log.judge(attempt)
 
     async def _when_answered(
@@ -221,7 +174,8 @@ class Notifier:
         self._settle(fd, number, time.time(), _STATUS_TRIES)
 
     def _settle(self, fd: int, number: int, ended_at: float, tries: int) -> None:
-        """The kernel tells the status once the parent has reaped, which may take it a moment."""
+        """Complete an event with its exit status. The kernel tells it once the parent has
+        reaped, which may take it a moment."""
         status = exit_status(fd)
         if status is None and tries and HAS_EXIT_STATUS and self._fd >= 0:
             again = (fd, number, ended_at, tries - 1)
@@ -256,16 +210,18 @@ def observe(
 
 
 def _is_guests_child(pid: int, guest: int) -> bool:
-    """Whether it is on its way from the guest to its first exec: until then it has the guest's
-    memory. Where that cannot be compared, whoever never executed anything is taken for one."""
+    """Return whether a process is on its way from the guest to its first exec: until then it has
+    the guest's memory. Where that cannot be compared, whoever never executed anything is taken
+    for one."""
     try:
-        return kernel.shares_memory(pid, guest)
+        return syscalls.shares_memory(pid, guest)
     except OSError:
         return bool(int(procstat.fields(pid)[procstat.FLAGS]) & _PF_FORKNOEXEC)
 
 
 def _shown(argv: list[bytes]) -> tuple[str, ...]:
-    """The arguments as text; bytes that are none are spelled out, and the whole stays bounded."""
+    """Return the arguments as text; bytes that are no text are escaped, and the whole stays
+    bounded."""
     left = MAX_ARGUMENT_BYTES
     shown = []
     for argument in argv:
@@ -275,7 +231,8 @@ def _shown(argv: list[bytes]) -> tuple[str, ...]:
 
 
 def find_program(pid: int, program: bytes) -> str | None:
-    """The file behind the name, looked up in the sandbox's own root; raises when there is none.
+    """Return the file behind the name, looked up in the sandbox's own root; raise when there is
+    none.
 
     A search along PATH tries many names; those that do not exist are no events. The answer given
     for them is final, or a name that appears a moment later would be executed unseen.
@@ -284,7 +241,7 @@ def find_program(pid: int, program: bytes) -> str | None:
         path = absolute_path(pid, "cwd", program)
         if path.startswith((b"/proc/", b"/dev/fd/")):
             return None  # links that mean something to the caller alone; noted without a look
-        fd = kernel.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
+        fd = syscalls.open_in_root_of(pid, path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise
@@ -296,68 +253,56 @@ def find_program(pid: int, program: bytes) -> str | None:
 
 
 def read_text(pid: int, address: int, limit: int) -> bytes:
-    """A NUL-terminated text, in page-sized steps so that the end of a mapping is no error."""
-    found = b""
-    while len(found) < limit:
-        step = _PAGE - (address + len(found)) % _PAGE
-        chunk = kernel.read_memory(pid, address + len(found), min(step, limit - len(found)))
+    """Read a NUL-terminated text, in page-sized steps so that the end of a mapping is no error."""
+    text = b""
+    while len(text) < limit:
+        step = _PAGE - (address + len(text)) % _PAGE
+        chunk = syscalls.read_memory(pid, address + len(text), min(step, limit - len(text)))
         end = chunk.find(b"\0")
         if end >= 0:
-            return found + chunk[:end]
+            return text + chunk[:end]
         if not chunk:
             break
-        found += chunk
-    return found[:limit]
+        text += chunk
+    return text[:limit]
 
 
 def read_vector(pid: int, address: int) -> tuple[list[bytes], bool]:
-    """The texts of a NULL-terminated array of pointers, and whether they were cut."""
-    found: list[bytes] = []
+    """Read the texts of a NULL-terminated array of pointers; return them and whether they were
+    cut."""
+    texts: list[bytes] = []
     left = MAX_ARGUMENT_BYTES
-    while address and len(found) < MAX_ARGUMENTS:
+    while address and len(texts) < MAX_ARGUMENTS:
         room = max((_PAGE - address % _PAGE) // 8 * 8, 8)  # a pointer may lie across two pages
-        raw = kernel.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(found))))
+        raw = syscalls.read_memory(pid, address, min(room, 8 * (MAX_ARGUMENTS - len(texts))))
         for (pointer,) in struct.iter_unpack("=Q", raw[: len(raw) // 8 * 8]):
             if pointer == 0:
-                return found, left <= 0
-            found.append(read_text(pid, pointer, max(left, 0)))
-            left -= len(found[-1])
+                return texts, left <= 0
+            texts.append(read_text(pid, pointer, max(left, 0)))
+            left -= len(texts[-1])
             if left <= 0:
-                return found, True
+                return texts, True
         if len(raw) < 8:
             break
         address += len(raw) // 8 * 8
-    return found, bool(address)
+    return texts, bool(address)
 
 
 def inner_pids(pid: int, guest: int = 0) -> tuple[int, int]:
-    """The pid and its parent's, as the sandbox itself numbers them; `guest` is its first."""
-    own, outer_parent = _status_pids(pid)
+    """Return a process's pid and its parent's, as the sandbox itself numbers them; `guest` is
+    its first."""
+    own, outer_parent = status_pids(pid)
     if guest and outer_parent == guest:
         return own, 1
     try:
-        parent, _ = _status_pids(outer_parent)
+        parent, _ = status_pids(outer_parent)
     except OSError:
         parent = 0
     return own, parent
 
 
-def _status_pids(pid: int) -> tuple[int, int]:
-    fd = os.open(f"/proc/{pid}/status", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        text = os.read(fd, 8192)
-    finally:
-        os.close(fd)
-    return int(_field(text, b"\nNSpid:")[-1]), int(_field(text, b"\nPPid:")[0])
-
-
-def _field(text: bytes, name: bytes) -> list[bytes]:
-    begin = text.index(name) + len(name)
-    return text[begin : text.index(b"\n", begin)].split()
-
-
 def exit_status(pidfd: int) -> int | None:
-    """The exit status of a process that has ended (Linux 6.15 and later), else None."""
+    """Return the exit status of a process that has ended (Linux 6.15 and later), else None."""
     request = bytearray(struct.pack("=QQ", _PIDFD_INFO_EXIT, 0) + bytes(56))
     try:
         fcntl.ioctl(pidfd, _PIDFD_GET_INFO, request)

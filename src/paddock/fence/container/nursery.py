@@ -7,7 +7,7 @@ import socket
 import sys
 from pathlib import Path
 
-from paddock.fence.container.launch import Tree
+from paddock.fence.container.launch import StagedTree
 from paddock.fence.guest import wire
 
 _GUEST = str(Path(__file__).parent.parent / "guest")
@@ -26,10 +26,12 @@ class Nursery:
         self._pid = 0
         self._start()
 
-    def fork(self, ask: dict[str, object], trees: list[Tree], fds: list[int]) -> tuple[int, int]:
+    def fork(
+        self, ask: dict[str, object], trees: list[StagedTree], fds: list[int]
+    ) -> tuple[int, int]:
         """Asks for a guest; returns its pid and a descriptor of it."""
-        words = {**ask, "trees": [[tree.number, tree.is_directory] for tree in trees]}
-        data: bytes = wire.pack(words)  # type: ignore[no-untyped-call]
+        request = {**ask, "trees": [[tree.number, tree.is_directory] for tree in trees]}
+        data: bytes = wire.pack(request)  # type: ignore[no-untyped-call]
         all_fds = [*fds, *(tree.fd for tree in trees)]
         try:
             answer, pidfds = self._exchange(data, all_fds)

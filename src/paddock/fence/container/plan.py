@@ -25,15 +25,15 @@ _MASKED_FILES = ("kcore", "keys", "key-users", "timer_list", "sched_debug", "kal
 _MASKED_DIRS = ("acpi", "scsi", "asound", "fs", "driver")
 
 
-class Kind(enum.Enum):
-    """How a source appears inside."""
+class BindKind(enum.Enum):
+    """The ways in which a source can appear inside."""
 
     READ = "read"
     WRITE = "write"
     OVERLAY = "overlay"
 
 
-class Source(msgspec.Struct, frozen=True):
+class MountSource(msgspec.Struct, frozen=True):
     """A tree of the host: a path, or a layer by name (and a directory in it)."""
 
     path: str = ""
@@ -49,8 +49,8 @@ class Bind(msgspec.Struct, frozen=True):
     takes names away from what is below it, are within the own layer."""
 
     target: str
-    source: Source
-    kind: Kind
+    source: MountSource
+    kind: BindKind
     below: str = ""
     upper: str = ""
     hiding: str = ""
@@ -59,7 +59,7 @@ class Bind(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """Everything bubblewrap needs to know."""
 
-    layer: Source
+    layer: MountSource
     layer_path: str  # the layer's path for a host process that is not root
     root: tuple[Bind, ...]  # the template: /usr and /etc, or a whole root
     links: tuple[tuple[str, str], ...]
@@ -68,8 +68,8 @@ class Plan(msgspec.Struct, frozen=True):
     is_own_root: bool = False
 
 
-def stages(plan: Plan) -> list[Source]:
-    """The sources in the order in which the keeper numbers them."""
+def stages(plan: Plan) -> list[MountSource]:
+    """Return the sources in the order in which the keeper numbers them."""
     return list(dict.fromkeys([plan.layer, *(b.source for b in (*plan.root, *plan.binds))]))
 
 
@@ -77,35 +77,37 @@ def arguments(plan: Plan) -> list[str]:
     """bubblewrap's command line for the plan."""
     numbers = {source: n for n, source in enumerate(stages(plan))}
 
-    def host(source: Source, below: str) -> str:
+    def host(source: MountSource, below: str) -> str:
         if plan.is_staged:
             base = f"{STAGE}/{numbers[source]}"
         else:
             base = plan.layer_path if source.layer and not source.path else source.path
         return os.path.join(base, below) if below else base
 
-    def by_descriptor(source: Source) -> int | None:
-        """A caller's path is bound through a descriptor that the keeper has checked."""
+    def by_descriptor(source: MountSource) -> int | None:
+        """Return the descriptor that the keeper has checked, through which a caller's path is
+        bound."""
         is_checked = source.identity is not None and not plan.is_staged
         return SOURCE_FD + numbers[source] if is_checked else None
 
-    words = ["bwrap", *_FRAME]
+    argv = ["bwrap", *_FRAME]
     for bind in plan.root:
-        words += _bind(bind, host, plan, by_descriptor(bind.source))
+        argv += _bind(bind, host, plan, by_descriptor(bind.source))
     for target, name in plan.links:
-        words += ["--symlink", target, name]
-    words += _own_places(host(plan.layer, "home"), host(plan.layer, "tmp"))
+        argv += ["--symlink", target, name]
+    argv += _own_places(host(plan.layer, "home"), host(plan.layer, "tmp"))
     for bind in plan.binds:
-        words += _bind(bind, host, plan, by_descriptor(bind.source))
+        argv += _bind(bind, host, plan, by_descriptor(bind.source))
     if not plan.is_own_root:
-        words += ["--remount-ro", "/"]
-    return [*words, "--chdir", "/", "--", _NOTHING]
+        argv += ["--remount-ro", "/"]
+    return [*argv, "--chdir", "/", "--", _NOTHING]
 
 
 @cache
 def masked() -> tuple[str, ...]:
-    """What the guest covers in /proc: of the files those that this kernel has and lets everybody
-    read (what only root reads needs no mask), of the directories those that hold anything."""
+    """Return what the guest covers in /proc: of the files those that this kernel has and lets
+    everybody read (what only root reads needs no mask), of the directories those that hold
+    anything."""
     files = [f"/proc/{name}" for name in _MASKED_FILES]
     directories = [f"/proc/{name}" for name in _MASKED_DIRS]
     return (
@@ -133,30 +135,30 @@ NOTHING_TO_RUN = "bwrap: execvp /: Permission denied\n"  # what it says then
 
 
 def _own_places(home: str, tmp: str) -> list[str]:
-    words = ["--proc", "/proc", "--dev", "/dev"]
+    argv = ["--proc", "/proc", "--dev", "/dev"]
     # /dev itself is a file system of its own: closed, or it would be memory without a limit.
-    words += ["--size", str(_SHM_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
-    words += ["--remount-ro", "/dev", "--size", str(_RUN_BYTES), "--tmpfs", "/run"]
-    return [*words, "--bind", home, HOME, "--bind", tmp, "/tmp"]
+    argv += ["--size", str(_SHM_BYTES), "--perms", "1777", "--tmpfs", "/dev/shm"]
+    argv += ["--remount-ro", "/dev", "--size", str(_RUN_BYTES), "--tmpfs", "/run"]
+    return [*argv, "--bind", home, HOME, "--bind", tmp, "/tmp"]
 
 
 def _bind(
-    bind: Bind, host: Callable[[Source, str], str], plan: Plan, descriptor: int | None
+    bind: Bind, host: Callable[[MountSource, str], str], plan: Plan, descriptor: int | None
 ) -> list[str]:
     source = host(bind.source, bind.below)
-    if bind.kind is not Kind.OVERLAY and not bind.hiding:
-        word = "--ro-bind" if bind.kind is Kind.READ else "--bind"
+    if bind.kind is not BindKind.OVERLAY and not bind.hiding:
+        word = "--ro-bind" if bind.kind is BindKind.READ else "--bind"
         if descriptor is None:
             return [word, source, bind.target]
         return [f"{word}-fd", str(descriptor), bind.target]
     if descriptor is not None:
         source = f"/proc/self/fd/{descriptor}"
-    words = ["--overlay-src", source]
+    argv = ["--overlay-src", source]
     if bind.hiding:
-        words += ["--overlay-src", host(plan.layer, bind.hiding)]  # the later one lies on top
-    if bind.kind is not Kind.OVERLAY:
-        assert bind.kind is Kind.READ, "what is mounted for writing hides nothing"
-        return [*words, "--ro-overlay", bind.target]
+        argv += ["--overlay-src", host(plan.layer, bind.hiding)]  # the later one lies on top
+    if bind.kind is not BindKind.OVERLAY:
+        assert bind.kind is BindKind.READ, "what is mounted for writing hides nothing"
+        return [*argv, "--ro-overlay", bind.target]
     upper = host(plan.layer, f"{bind.upper}/upper")
     work = host(plan.layer, f"{bind.upper}/work")
-    return [*words, "--overlay", upper, work, bind.target]
+    return [*argv, "--overlay", upper, work, bind.target]

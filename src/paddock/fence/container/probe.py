@@ -1,4 +1,6 @@
-"""What the container fence can enforce on this host, found by looking and by trying."""
+"""The probe of the container driver: what it can enforce on this host, found by looking and by
+trying.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from paddock.fence.base import Finding, Probe
-from paddock.fence.container import bubblewrap, cgroups, inside, seccomp
+from paddock.fence import bubblewrap, seccomp
+from paddock.fence.container import cgroups, inside
 from paddock.fence.container.notifier import HAS_EXIT_STATUS
+from paddock.fence.driver import Probe, ProbeFinding
 from paddock.model.errors import HostCannot
 from paddock.model.version import install_command
 from paddock.state.home import Home
-from paddock.state.kernelsite import kernel_site_hint
+from paddock.state.kernel_site import kernel_site_hint
 from paddock.state.privilege import is_privileged
 
 _TRY_S = 10.0
@@ -21,7 +24,7 @@ _SOURCE = str(Path(__file__).resolve().parents[3])
 _OPEN_A_DOOR = """
 import ctypes, os, socket, struct, sys
 sys.path.append(sys.argv[1])
-from paddock.fence.container import netlink, network
+from paddock.fence.container.network import netlink, namespace
 from paddock.fence.guest import agreed
 from paddock.model.errors import CannotEnforce
 if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # user and network namespace
@@ -29,16 +32,16 @@ if ctypes.CDLL(None, use_errno=True).unshare(0x50000000):  # user and network na
 fds = {n: socket.socket(*words[1:]).detach() for n, words in enumerate(agreed.SOCKETS)}
 with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as route:
     up = struct.pack("=BxHiII", 0, 0, 1, 1, 1)
-    netlink.exchange(route, [netlink.Message("loopback that is up", 16, up)])
+    netlink.exchange(route, [netlink.NetlinkMessage("loopback that is up", 16, up)])
 try:
-    network.open_door(network.NamespaceSockets(fds))
+    namespace.open_door(namespace.NamespaceSockets(fds))
 except CannotEnforce as error:
     sys.exit(str(error))
 """
 
 
 def probe(home: Home) -> Probe:
-    """All findings, in the order in which a reader wants them."""
+    """Return all findings, in the order in which a reader wants them."""
     hierarchy = cgroups.find()
     findings = (
         _isolation(),
@@ -55,20 +58,20 @@ def probe(home: Home) -> Probe:
     return Probe("container", findings)
 
 
-def _isolation() -> Finding:
+def _isolation() -> ProbeFinding:
     name = "isolation"
     try:
         bwrap = bubblewrap.find()
     except HostCannot as error:
-        return Finding(name, False, "", error.message, error.hint)
-    words = [bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
+        return ProbeFinding(name, False, "", error.message, error.hint)
+    argv = [bwrap, "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/lib", "/lib",
              "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",
              "/usr/bin/true"]  # fmt: skip
-    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S)
+    tried = subprocess.run(argv, capture_output=True, text=True, timeout=_TRY_S)
     if tried.returncode == 0:
         whose = "an own host uid each" if is_privileged() else "the caller's host uid"
-        return Finding(name, True, f"bubblewrap, all namespaces, {whose}")
-    return Finding(name, False, "", tried.stderr.strip()[-300:], _namespace_fix())
+        return ProbeFinding(name, True, f"bubblewrap, all namespaces, {whose}")
+    return ProbeFinding(name, False, "", tried.stderr.strip()[-300:], _namespace_fix())
 
 
 def _namespace_fix() -> str:
@@ -81,88 +84,94 @@ def _namespace_fix() -> str:
     return "sudo sysctl -w user.max_user_namespaces=15000"
 
 
-def _seccomp() -> Finding:
+def _seccomp() -> ProbeFinding:
     actions = Path("/proc/sys/kernel/seccomp/actions_avail")
     offered = actions.read_text().split() if actions.exists() else []
     if "user_notif" not in offered:
         why = "this kernel has no seccomp user notification (Linux 5.0)"
-        return Finding("seccomp", False, "", why, "boot a kernel of 5.0 or later")
+        return ProbeFinding("seccomp", False, "", why, "boot a kernel of 5.0 or later")
     try:
         size = len(seccomp.program()) // 8
     except HostCannot as error:
-        return Finding("seccomp", False, "", error.message, error.hint)
-    return Finding("seccomp", True, f"libseccomp, {size} instructions")
+        return ProbeFinding("seccomp", False, "", error.message, error.hint)
+    return ProbeFinding("seccomp", True, f"libseccomp, {size} instructions")
 
 
-def _limits(hierarchy: cgroups.Hierarchy) -> list[Finding]:
+def _limits(hierarchy: cgroups.Hierarchy) -> list[ProbeFinding]:
     if hierarchy.version:
         by = f"cgroup v{hierarchy.version}"
-        return [Finding(name, True, by) for name in ("memory", "pids", "cpu", "pause")]
+        return [ProbeFinding(name, True, by) for name in ("memory", "pids", "cpu", "pause")]
     why = hierarchy.why_not or "no cgroup"
     return [
-        Finding("memory", True, "watched every 50 ms, RLIMIT_DATA each", why, hierarchy.fix),
-        Finding("pids", True, "RLIMIT_NPROC of the user namespace"),
-        Finding("cpu", True, "pinning, whole CPUs only", why, hierarchy.fix),
-        Finding("pause", True, "SIGSTOP by pid 1 of the sandbox", why, hierarchy.fix),
+        ProbeFinding("memory", True, "watched every 50 ms, RLIMIT_DATA each", why, hierarchy.fix),
+        ProbeFinding("pids", True, "RLIMIT_NPROC of the user namespace"),
+        ProbeFinding("cpu", True, "pinning, whole CPUs only", why, hierarchy.fix),
+        ProbeFinding("pause", True, "SIGSTOP by pid 1 of the sandbox", why, hierarchy.fix),
     ]
 
 
-def _disk() -> Finding:
+def _disk() -> ProbeFinding:
     watched = "watched, frozen and killed beyond it; forks copy"
     if not is_privileged():
-        return Finding(
+        return ProbeFinding(
             "disk", True, watched, "only root can mount a pool with quotas", "run as root"
         )
     if "btrfs" not in Path("/proc/filesystems").read_text():
-        return Finding("disk", True, watched, "this kernel has no btrfs", "sudo modprobe btrfs")
+        return ProbeFinding(
+            "disk", True, watched, "this kernel has no btrfs", "sudo modprobe btrfs"
+        )
     if not any(os.access(f"{d}/mkfs.btrfs", os.X_OK) for d in ("/usr/sbin", "/sbin", "/usr/bin")):
-        return Finding("disk", True, watched, "no mkfs.btrfs", "apt-get install btrfs-progs")
-    return Finding("disk", True, "btrfs quota in a loop file (hard); forks share blocks")
+        return ProbeFinding("disk", True, watched, "no mkfs.btrfs", "apt-get install btrfs-progs")
+    return ProbeFinding("disk", True, "btrfs quota in a loop file (hard); forks share blocks")
 
 
-def _mounts() -> Finding:
+def _mounts() -> ProbeFinding:
     if not is_privileged():
-        return Finding("mounts", True, "as the caller")
-    return Finding("mounts", True, "idmapped: the agent stands for the owner of what is mounted")
+        return ProbeFinding("mounts", True, "as the caller")
+    return ProbeFinding(
+        "mounts", True, "idmapped: the agent stands for the owner of what is mounted"
+    )
 
 
-def _network() -> Finding:
+def _network() -> ProbeFinding:
     """Opens a door in a network of its own, which is gone with the process that tries."""
     # Not from where the caller stands: a project may have a socket.py of its own.
-    words = [sys.executable, "-I", "-c", _OPEN_A_DOOR, _SOURCE]
-    tried = subprocess.run(words, capture_output=True, text=True, timeout=_TRY_S, cwd="/")
+    argv = [sys.executable, "-I", "-c", _OPEN_A_DOOR, _SOURCE]
+    tried = subprocess.run(argv, capture_output=True, text=True, timeout=_TRY_S, cwd="/")
     if tried.returncode == 0:
-        return Finding("network", True, "nftables: every address leads to the network door")
+        return ProbeFinding("network", True, "nftables: every address leads to the network door")
     why = (tried.stderr.strip().splitlines() or ["it fails without a word"])[-1]
     fix = "sudo modprobe -a nf_tables nft_redir nft_reject_inet nft_log nft_limit nft_ct"
-    return Finding("network", False, "", why[-300:], fix)
+    return ProbeFinding("network", False, "", why[-300:], fix)
 
 
-def _exec_events() -> Finding:
+def _exec_events() -> ProbeFinding:
     if HAS_EXIT_STATUS:
-        return Finding("exec events", True, "seccomp notifier, exit status of every program")
+        return ProbeFinding("exec events", True, "seccomp notifier, exit status of every program")
     why = "exit status of indirect children needs Linux 6.15"
-    return Finding("exec events", True, "seccomp notifier", why, "boot a kernel of 6.15 or later")
+    return ProbeFinding(
+        "exec events", True, "seccomp notifier", why, "boot a kernel of 6.15 or later"
+    )
 
 
-def _file_audit() -> Finding:
+def _file_audit() -> ProbeFinding:
     if is_privileged():
-        return Finding("file events", True, "fanotify")
-    return Finding("file events", False, "", "fanotify needs root", "run as root")
+        return ProbeFinding("file events", True, "fanotify")
+    return ProbeFinding("file events", False, "", "fanotify needs root", "run as root")
 
 
-def _interpreter() -> Finding:
-    found = inside.system_interpreter()
-    if found:
-        return Finding("python", True, found)
-    return Finding(
+def _interpreter() -> ProbeFinding:
+    python = inside.system_interpreter()
+    if python:
+        return ProbeFinding("python", True, python)
+    return ProbeFinding(
         "python", True, "this interpreter, brought along", "no /usr/bin/python3 of 3.9 or later"
     )
 
 
-def _code() -> Finding:
+def _code() -> ProbeFinding:
     from importlib.util import find_spec
 
     if find_spec("IPython") is not None:
-        return Finding("run_code", True, "IPython")
-    return Finding("run_code", False, "", kernel_site_hint(), install_command("code"))
+        return ProbeFinding("run_code", True, "IPython")
+    return ProbeFinding("run_code", False, "", kernel_site_hint(), install_command("code"))

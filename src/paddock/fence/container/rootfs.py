@@ -11,38 +11,42 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from paddock.fence.base import Place
-from paddock.fence.container import inside, kernel
-from paddock.fence.container.agreed import LAYER_OWNER
-from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, Source
-from paddock.fence.container.sources import open_source
+from paddock.fence import syscalls
+from paddock.fence.container import inside
+from paddock.fence.container.plan import INSIDE, Bind, BindKind, MountSource, Plan
+from paddock.fence.driver import Allocation
 from paddock.fence.guest import agreed
+from paddock.fence.mount_sources import open_source
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import CannotEnforce, InvalidInput, NotFound
 from paddock.model.spec import HOME, Mount, MountMode, Spec
 from paddock.state.home import Home
-from paddock.state.layers import Layers, volume_layer
+from paddock.state.layers.layers import Layers, volume_layer
 from paddock.state.privilege import is_privileged
 
 if TYPE_CHECKING:
-    from paddock.state.templates import Template
+    from paddock.state.templates.store import StoredTemplate
 
 _MAX_IMAGE_TEXT = 1 << 20
 _OWN_PLACES = (HOME, "/tmp", "/proc", "/dev", "/run", INSIDE)
 _TOP_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
-def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
-    """The plan for a spec. Raises InvalidInput for a source that is not there or not ours."""
+def plan(home: Home, spec: Spec, allocation: Allocation, layers: Layers) -> Plan:
+    """Return the plan for a spec. Raises InvalidInput for a source that is not there or not
+    ours."""
     is_staged = is_privileged()
-    layer_path = layers.path(place.layer)
-    layer = Source(layer=place.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False)
+    layer_path = layers.path(allocation.layer)
+    layer = MountSource(
+        layer=allocation.layer, owner=_owner(is_staged, LAYER_OWNER), is_readonly=False
+    )
     is_host_root = spec.template == "host"
     code = inside.kernel_code(home, inside.interpreter_path())
-    brought = [Bind(INSIDE, Source(str(code)), Kind.READ)]
+    brought = [Bind(INSIDE, MountSource(str(code)), BindKind.READ)]
     if not is_host_root or inside.system_interpreter() is None:
         python = inside.brought_interpreter(home)
-        brought.append(Bind(f"{INSIDE}/python", Source(str(python)), Kind.READ))
-    brought.append(Bind(f"{INSIDE}/site", Source(str(home.sites)), Kind.READ))
+        brought.append(Bind(f"{INSIDE}/python", MountSource(str(python)), BindKind.READ))
+    brought.append(Bind(f"{INSIDE}/site", MountSource(str(home.sites)), BindKind.READ))
     root, links = _host_root(home) if is_host_root else _template_root(home, spec, layer_path)
     mounts: list[Bind] = []
     for number, mount in enumerate(spec.mounts):
@@ -62,7 +66,7 @@ def plan(home: Home, spec: Spec, place: Place, layers: Layers) -> Plan:
 
 
 def template_env(home: Home, spec: Spec) -> dict[str, str]:
-    """What the image says its programs need; a plain root says nothing."""
+    """Return the variables that the image says its programs need; a plain root says nothing."""
     if spec.template == "host" or spec.template.startswith("dir:"):
         return {}
     return dict(_template(home, spec.template).env)
@@ -70,8 +74,8 @@ def template_env(home: Home, spec: Spec) -> dict[str, str]:
 
 def _host_root(home: Home) -> tuple[list[Bind], list[tuple[str, str]]]:
     binds = [
-        Bind("/usr", Source("/usr", is_recursive=False), Kind.READ),
-        Bind("/etc", Source(str(inside.synthetic_etc(home))), Kind.READ),
+        Bind("/usr", MountSource("/usr", is_recursive=False), BindKind.READ),
+        Bind("/etc", MountSource(str(inside.synthetic_etc(home))), BindKind.READ),
     ]
     links = [("/run", "/var/run"), ("/tmp", "/var/tmp")]
     for name in _TOP_LINKS:
@@ -79,7 +83,7 @@ def _host_root(home: Home) -> tuple[list[Bind], list[tuple[str, str]]]:
         if os.path.islink(path):
             links.append((os.readlink(path), path))
         elif os.path.isdir(path):
-            binds.append(Bind(path, Source(path), Kind.READ))
+            binds.append(Bind(path, MountSource(path), BindKind.READ))
     return binds, links
 
 
@@ -97,17 +101,17 @@ def _template_root(
     _write_accounts(Path(rootfs), upper)
     for own in _OWN_PLACES:
         _make_mount_point(layer_path, own, is_directory=True, is_host_root=False)
-    return [Bind("/", Source(rootfs), Kind.OVERLAY, upper="overlays/root")], []
+    return [Bind("/", MountSource(rootfs), BindKind.OVERLAY, upper="overlays/root")], []
 
 
-def _template(home: Home, name: str) -> Template:
-    from paddock.state.templates import TemplateStore  # most sandboxes need none of it
+def _template(home: Home, name: str) -> StoredTemplate:
+    from paddock.state.templates.store import TemplateStore  # most sandboxes need none of it
 
     return TemplateStore(home.templates).get(name)
 
 
 def overlay_directories(layer: Path, name: str) -> None:
-    """An overlay's own upper layer and the kernel's work directory beside it."""
+    """Make an overlay's own upper layer and the kernel's work directory beside it."""
     for part in ("upper", "work"):
         path = layer / name / part
         if not path.exists():
@@ -117,7 +121,7 @@ def overlay_directories(layer: Path, name: str) -> None:
 
 
 def _write_accounts(rootfs: Path, upper: Path) -> None:
-    """A name for the agent's uid and the links that the guest fills, in the own layer."""
+    """Write a name for the agent's uid and the links that the guest fills, in the own layer."""
     etc = upper / "etc"
     if etc.exists():
         return  # a fork or a restored snapshot has them already
@@ -135,11 +139,11 @@ def _write_accounts(rootfs: Path, upper: Path) -> None:
 
 
 def _image_text(rootfs: Path, path: str) -> str:
-    """A small file of an image. Its links lead within the image, wherever they point."""
+    """Read a small file of an image. Its links lead within the image, wherever they point."""
     root = os.open(rootfs, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-        fd = kernel.open_in_root(root, path.encode(), flags)
+        fd = syscalls.open_in_root(root, path.encode(), flags)
     except OSError:
         return ""
     finally:
@@ -151,13 +155,13 @@ def _image_text(rootfs: Path, path: str) -> str:
 
 
 def _make_mount_point(layer: Path, target: str, *, is_directory: bool, is_host_root: bool) -> None:
-    """A place to mount on, where the agent's own layer holds it. bubblewrap would follow a link
-    there, so every part is opened without following; a link that an agent planted before a fork
-    or a snapshot refuses the sandbox."""
-    place = _place_in_layer(target, is_host_root=is_host_root)
-    if place is None:
+    """Make a mount point where the agent's own layer holds it. bubblewrap would follow a link
+    there. So every part is opened without following; a link that an agent planted before a fork
+    refuses the sandbox."""
+    path_in_layer = _place_in_layer(target, is_host_root=is_host_root)
+    if path_in_layer is None:
         return  # on bubblewrap's own fresh root, which nobody else has written
-    *parents, name = place.strip("/").split("/")
+    *parents, name = path_in_layer.strip("/").split("/")
     fd = os.open(layer, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parents:
@@ -177,7 +181,8 @@ def _make_mount_point(layer: Path, target: str, *, is_directory: bool, is_host_r
 
 
 def _step_into(fd: int, name: str, target: str) -> int:
-    """The directory `name` below `fd`, made if missing; `fd` is closed only when that worked."""
+    """Return the directory `name` below `fd`, made if missing; `fd` is closed only when that
+    worked."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o755, dir_fd=fd)
         if is_privileged():
@@ -191,9 +196,9 @@ def _step_into(fd: int, name: str, target: str) -> int:
 def _place_in_layer(target: str, *, is_host_root: bool) -> str | None:
     if not is_host_root:
         return f"overlays/root/upper{target}"
-    for place, part in ((HOME, "home"), ("/tmp", "tmp")):
-        if target == place or target.startswith(place + "/"):
-            return part + target[len(place) :]
+    for directory, part in ((HOME, "home"), ("/tmp", "tmp")):
+        if target == directory or target.startswith(directory + "/"):
+            return part + target[len(directory) :]
     return None
 
 
@@ -213,13 +218,13 @@ def _mount(
                 f"no volume {mount.volume!r}",
                 hint=f"paddock volume create {mount.volume} --quota 1GiB",
             )
-        source = Source(
+        source = MountSource(
             path="" if is_staged else str(layers.path(name)),
             layer=name,
             owner=_owner(is_staged, LAYER_OWNER),
             is_readonly=mount.mode is MountMode.READ,
         )
-        kind = Kind.READ if mount.mode is MountMode.READ else Kind.WRITE
+        kind = BindKind.READ if mount.mode is MountMode.READ else BindKind.WRITE
         return Bind(mount.target, source, kind, below="data")
     assert mount.source is not None and mount.identity is not None
     path = mount.source
@@ -232,48 +237,49 @@ def _mount(
     # The agent stands for the owner of what is mounted: no more than the caller, who may read it.
     owner = _owner(is_staged, (info.st_uid, info.st_gid))
     is_readonly = mount.mode is not MountMode.WRITE
-    source = Source(path, owner=owner, is_readonly=is_readonly, identity=mount.identity)
+    source = MountSource(path, owner=owner, is_readonly=is_readonly, identity=mount.identity)
     is_directory = stat.S_ISDIR(info.st_mode)
     _make_mount_point(layer, mount.target, is_directory=is_directory, is_host_root=is_host_root)
     if mount.mode is not MountMode.OVERLAY:
-        return Bind(mount.target, source, Kind(mount.mode.value), hiding=hiding)
+        return Bind(mount.target, source, BindKind(mount.mode.value), hiding=hiding)
     if not is_directory:
         raise InvalidInput(f"mounts.source: {path} is a file; an overlay needs a directory")
     overlay_directories(layer, f"overlays/{number}")
     upper = f"overlays/{number}"
-    return Bind(mount.target, source, Kind.OVERLAY, upper=upper, hiding=hiding)
+    return Bind(mount.target, source, BindKind.OVERLAY, upper=upper, hiding=hiding)
 
 
-def _fixed(mount: Mount, source: Source) -> Iterator[Bind]:
-    """The files of a `write` mount that stay read-only, each mounted over itself, and before them
-    the directories on the way, so that none of them can be moved aside."""
+def _fixed(mount: Mount, source: MountSource) -> Iterator[Bind]:
+    """Yield the files of a `write` mount that stay read-only, each mounted over itself, and
+    before them the directories on the way, so that none of them can be moved aside."""
     assert mount.source is not None or not mount.fixed_paths
     for path in mount.fixed_paths:
-        place = f"{mount.source}/{path}"
+        fixed_path = f"{mount.source}/{path}"
         try:
-            fd = kernel.open_without_links(place)
+            fd = syscalls.open_without_links(fixed_path)
         except OSError as error:
             why = os.strerror(error.errno or 0)
             raise CannotEnforce(
-                f"read-only {place} in the write mount at {mount.target}",
+                f"read-only {fixed_path} in the write mount at {mount.target}",
                 hint=f"it cannot be opened without following a link: {why}",
             ) from None
         info = os.fstat(fd)
         os.close(fd)
         is_file = path in mount.read_only
-        kind = Kind.READ if is_file else Kind.WRITE
+        kind = BindKind.READ if is_file else BindKind.WRITE
         identity = (info.st_dev, info.st_ino)
-        own = replace(source, path=place, is_readonly=is_file, identity=identity)
+        own = replace(source, path=fixed_path, is_readonly=is_file, identity=identity)
         yield Bind(f"{mount.target}/{path}", own, kind)
 
 
 def _hiding(mount: Mount, number: int, layer: Path, source: int) -> str:
-    """The layer that takes the hidden names of a mount away; nothing where nothing is hidden."""
+    """Make the layer that takes the hidden names of a mount away; nothing where nothing is
+    hidden."""
     if not mount.hidden:
         return ""
     if not stat.S_ISDIR(os.fstat(source).st_mode):
         raise InvalidInput(f"mounts.hidden: {mount.source} is a file and has nothing in it to hide")
-    from paddock.state.hiding import make_hiding
+    from paddock.state.layers.hidden_files import make_hiding
 
     name = f"overlays/{number}/hiding"
     make_hiding(layer / name, source, mount.hidden, LAYER_OWNER if is_privileged() else None)

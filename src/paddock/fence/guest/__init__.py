@@ -1,8 +1,9 @@
-"""What runs inside the fence, as pid 1. Standard library only; imports nothing of Paddock.
+"""The guest: the program that is pid 1 inside the fence. Standard library only; imports nothing of
+Paddock.
 
-The modules here are loaded two ways: as top-level modules (`import wire`) by the nursery that
-guests are forked from, and on the host, where only `wire` and `agreed` are used, as
-`paddock.fence.guest.wire`.
-Start-up time and memory are part of the promise, so heavy modules (re, enum, json, socket,
-signal, subprocess, threading) are left out on purpose; their C halves do the work.
+These files are loaded two ways: as top-level modules (`import wire`) by the nursery that guests are
+forked from, and on the host, where only `wire` and `agreed` are used, as
+`paddock.fence.guest.wire`. Start-up time and memory are part of the promise, so heavy modules (re,
+enum, json, socket, signal, subprocess, threading) are left out on purpose; their C halves do the
+work.
 """

@@ -1,4 +1,4 @@
-"""What the host and a guest that starts agree on: words, numbers and paths. No code."""
+"""Constants that the host and a guest that starts agree on: words, numbers and paths. No code."""
 
 MAX_TERMINALS = 64  # pseudo-terminals of one sandbox; the host has 3,072 for all by default
 USER_ID = 1000  # what the agent sees itself as

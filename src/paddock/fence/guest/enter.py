@@ -110,7 +110,7 @@ def _forget():
 
 
 def _rename():
-    """The command line of pid 1 is for all to read inside: it must not tell of the host."""
+    """Change the command line of pid 1, which all may read inside: it must not tell of the host."""
     fd = os.open("/proc/self/stat", os.O_RDONLY | os.O_CLOEXEC)
     fields = os.read(fd, 4096).rpartition(b")")[2].split()
     os.close(fd)
@@ -230,7 +230,7 @@ def _limit_terminals():
     syscalls.mount(b"devpts", b"/dev/pts", b"devpts", flags, options)
 
 
-def _spawn(argv, programs, given):
+def _spawn(argv, programs, descriptors):
     """Starts bubblewrap with these descriptors and no others, without copying this process.
 
     It and its libraries are named by descriptors: this uid may have no way to where they are.
@@ -238,9 +238,11 @@ def _spawn(argv, programs, given):
     numbers = range(PROGRAM_FD, PROGRAM_FD + len(programs))
     program, *libraries = (f"/proc/self/fd/{number}" for number in numbers)
     environment = {"LD_PRELOAD": ":".join(libraries)} if libraries else {}
-    given = {**given, **dict(zip(numbers, programs, strict=True))}
-    above = max(given) + 1
-    lifted = {target: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for target, fd in given.items()}
+    descriptors = {**descriptors, **dict(zip(numbers, programs, strict=True))}
+    above = max(descriptors) + 1
+    lifted = {
+        target: fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for target, fd in descriptors.items()
+    }
     actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in lifted.items()]
     try:
         return os.posix_spawn(program, argv, environment, file_actions=actions, setsigmask=[])
@@ -300,7 +302,7 @@ def _place(boot):
 
 
 def map_ids(inner, uid, gid):
-    """One id, as an ordinary user may write it for himself."""
+    """Map one id, as an ordinary user may write it for himself."""
     # A change of uid takes the process's own /proc files away from it; nothing untrusted is there
     # yet that could look in. The guest's boot closes this again.
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)

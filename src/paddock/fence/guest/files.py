@@ -93,7 +93,8 @@ def furnish(stream, ask):
 
 
 def _place(path, parts):
-    """As a whole: what stands there may be a link to something that is read-only."""
+    """Put a file in place as a whole: what stands there may be a link to something that is
+    read-only."""
     fd = _open_for_write(path + ".new", 0o644, False)
     try:
         for part in parts:
@@ -139,7 +140,7 @@ def listing(stream, ask):
 
 
 def resolve(stream, ask):
-    """What a path, or a program's name along PATH, leads to here and now."""
+    """Answer what a path, or a program's name along PATH, leads to here and now."""
 
     def do():
         name = spawn.with_shell([ask["path"]])[0]
@@ -188,13 +189,13 @@ def remove(loop, stream, ask):
     os.close(writer)
 
     def finished(events):
-        said = os.read(reader, 64)
+        code = os.read(reader, 64)
         loop.forget(reader)
         os.close(reader)
-        if said == b"0":
+        if code == b"0":
             stream.end({})
         else:
-            stream.fail(OSError(int(said or errno.EIO), ""), path)
+            stream.fail(OSError(int(code or errno.EIO), ""), path)
 
     loop.watch(reader, finished)
 
@@ -249,8 +250,8 @@ def _make_parents(path):
 
 def _walk(top, depth):
     with os.scandir(top) as entries:
-        found = sorted(entries, key=lambda e: e.name)
-    for entry in found:
+        in_order = sorted(entries, key=lambda e: e.name)
+    for entry in in_order:
         try:
             info = entry.stat(follow_symlinks=False)
             target = os.readlink(entry.path) if entry.is_symlink() else None

@@ -36,7 +36,7 @@ def main() -> None:
     gc.disable()  # start-up makes much and drops little: a collection finds nothing
     interrupts = kernel_link.Interrupts()
     interrupts.install()
-    link = kernel_link.Link(interrupts)
+    link = kernel_link.KernelLink(interrupts)
     kernel_link.open_streams()
     faulthandler.enable()  # a crash in C code says on stderr where it was
     try:
@@ -55,7 +55,7 @@ def main() -> None:
 class Cells:
     """Runs one request after the other."""
 
-    def __init__(self, link: kernel_link.Link, interrupts: Any, shell: Any) -> None:
+    def __init__(self, link: kernel_link.KernelLink, interrupts: Any, shell: Any) -> None:
         self._link, self._interrupts, self._shell = link, interrupts, shell
 
     def serve(self) -> None:
@@ -255,20 +255,20 @@ class HookPart:
         self._is_active = False
 
 
-def load_shell(link: kernel_link.Link, extra: str | None) -> Any:
+def load_shell(link: kernel_link.KernelLink, extra: str | None) -> Any:
     """The shell, with the sandbox's own IPython or else with ours."""
     ShellPart.link = link
     ShellPart.scratch = os.environ["IPYTHONDIR"] = _scratch_directory()
     _extend_path(extra)
     sys.meta_path.insert(0, kernel_display.PlotHook())
-    known = set(sys.modules)
+    loaded_before = set(sys.modules)
     try:
         return make_shell()
     except Exception:
         if extra is None:
             raise
     # A package of the sandbox does not fit (an old traitlets, say): take a set that does.
-    for name in set(sys.modules) - known:
+    for name in set(sys.modules) - loaded_before:
         if name.partition(".")[0] not in sys.stdlib_module_names:
             del sys.modules[name]
     sys.path.insert(0, extra)
@@ -308,7 +308,7 @@ def make_shell() -> Any:
 
 def _extend_path(extra: str | None) -> None:
     """What -I left out: PYTHONPATH and the user's own packages. Then the extra site, last."""
-    given = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    from_variable = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
     system = list(sys.path)
     if sys.prefix == sys.base_prefix:  # a virtual environment has no part in them
         with contextlib.suppress(Exception):  # the code of a .pth file may do anything
@@ -316,7 +316,7 @@ def _extend_path(extra: str | None) -> None:
             site.addsitedir(site.getusersitepackages())
     mine = [path for path in sys.path if path not in system]
     at = next((i for i, path in enumerate(system) if path.endswith("-packages")), len(system))
-    sys.path[:] = [*given, *system[:at], *mine, *system[at:]]
+    sys.path[:] = [*from_variable, *system[:at], *mine, *system[at:]]
     if extra is not None:
         sys.path.append(extra)
 
@@ -324,12 +324,12 @@ def _extend_path(extra: str | None) -> None:
 def _scratch_directory() -> str:
     """A place for what IPython insists on writing. Not tempfile: it loads OpenSSL, for 5 ms."""
     name = f".ipython-{os.getpid()}-{time.time_ns():x}"
-    places = [os.environ.get(key, "") for key in ("TMPDIR", "HOME")]
-    for place in (places[0], "/tmp", "/var/tmp", places[1]):
+    candidates = [os.environ.get(key, "") for key in ("TMPDIR", "HOME")]
+    for directory in (candidates[0], "/tmp", "/var/tmp", candidates[1]):
         with contextlib.suppress(OSError):
-            if place:
-                os.mkdir(os.path.join(place, name), 0o700)
-                return os.path.join(place, name)
+            if directory:
+                os.mkdir(os.path.join(directory, name), 0o700)
+                return os.path.join(directory, name)
     raise OSError("no temporary directory can be written: tried TMPDIR, /tmp, /var/tmp and HOME")
 
 

@@ -177,7 +177,7 @@ class Interrupts:
         self._raise_if_due()
 
 
-class Link:
+class KernelLink:
     """The interpreter's end: requests come in, messages go out by way of the relay."""
 
     def __init__(self, interrupts: Interrupts) -> None:

@@ -18,7 +18,7 @@ REFREEZE_S = 0.01
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-class Watch:
+class MemoryWatch:
     """Kills the largest program when all together use more memory than the limit, and notes when
     the number of processes (which the kernel bounds) has reached its own."""
 
@@ -65,7 +65,7 @@ class Watch:
 
 
 def pids():
-    """Every process of the sandbox but ourselves."""
+    """Return every process of the sandbox but ourselves."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 
@@ -89,12 +89,12 @@ def proportional(pid, fallback):
 
 
 def usage(stream, ask):
-    """What everything in here uses, for hosts without cgroups."""
+    """Measure what everything in here uses, for hosts without cgroups."""
     memory = cpu = 0
-    found = pids()
+    running = pids()
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     read, written = ended.ru_inblock * 512, ended.ru_oublock * 512
-    for pid in [*found, 1]:
+    for pid in [*running, 1]:
         memory += resident(pid)
         cpu += _cpu_ticks(pid)
         io = _io(pid)
@@ -104,7 +104,7 @@ def usage(stream, ask):
         {
             "memory": memory,
             "cpu": cpu / os.sysconf("SC_CLK_TCK"),
-            "pids": len(found) + 1,
+            "pids": len(running) + 1,
             "read": read,
             "written": written,
         }
@@ -121,7 +121,7 @@ def _io(pid):
 
 
 def deleted_bytes(stream, ask):
-    """What nameless files hold that are still open: no walk of the tree sees them."""
+    """Count what nameless files hold that are still open: no walk of the tree sees them."""
     seen = {}
     for pid in pids():
         try:

@@ -69,14 +69,14 @@ class Loop:
             callback()
 
 
-class Channel:
+class HostChannel:
     """Frames in and out over the inherited socket. The host's end closing is the end of us."""
 
     def __init__(self, fd, loop, open_stream):
         self._fd = fd
         self._loop = loop
         self._open_stream = open_stream
-        self._decoder = wire.Decoder()
+        self._decoder = wire.FrameDecoder()
         self._view = memoryview(bytearray(SMALL))
         self._partial = None  # a large frame under way: what follows is read straight into it
         self._filled = 0
@@ -132,7 +132,7 @@ class Channel:
 
     def _dispatch(self, kind, port, number, payload):
         if kind == wire.OPEN:
-            stream = self.streams[number] = Stream(self, number)
+            stream = self.streams[number] = HostStream(self, number)
             self._open_stream(stream, wire.unpack_map(payload))
             return
         stream = self.streams.get(number)
@@ -169,7 +169,7 @@ class Channel:
                 stream.wake()
 
 
-class Stream:
+class HostStream:
     """One operation of the host's. The handler sets the callbacks that it needs."""
 
     def __init__(self, channel, number):
@@ -185,7 +185,7 @@ class Stream:
 
     @property
     def room(self):
-        """How many data bytes may be sent now."""
+        """Return how many data bytes may be sent now."""
         return 0 if self._channel.is_congested else self.credit
 
     def wake(self):

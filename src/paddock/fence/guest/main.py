@@ -17,7 +17,7 @@ import processes
 import syscalls
 import watches
 from agreed import CERTIFICATES, HOST_CERTIFICATES, READY, RESOLVER
-from loop import Channel, Loop
+from loop import HostChannel, Loop
 
 _RLIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -40,15 +40,15 @@ def serve(channel_fd, boot_fd, line_fd, config, sockets):
     loop = Loop()
     table = processes.Table(loop, config["env"])
     if config.get("watch_memory"):
-        limits.Watch(loop, table, config["watch_memory"], config["rlimits"]["nproc"])
+        limits.MemoryWatch(loop, table, config["watch_memory"], config["rlimits"]["nproc"])
     if config["watch_locks"]:
         lock_watch.LockWatch(loop, limits.pids)
-    Channel(channel_fd, loop, operations(loop, table))
+    HostChannel(channel_fd, loop, operations(loop, table))
     loop.run()
 
 
 def boot(fd, line_fd, config, sockets):
-    """Everything that must hold before the first untrusted instruction."""
+    """Put everything in force that must hold before the first untrusted instruction."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET, 0, fd)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     _write_names(config["hostname"])
@@ -92,9 +92,9 @@ def _die_with(line_fd):
 
 
 def operations(loop, table):
-    """The table of what the host may ask for."""
+    """Return the function that begins what the host asks for."""
     freezer = limits.Freezer(loop)
-    known = {
+    by_name = {
         "exec": table.start,
         "attach": table.attach,
         "processes": table.list,
@@ -119,7 +119,7 @@ def operations(loop, table):
     }
 
     def open_stream(stream, ask):
-        operation = known.get(ask.get("op"))
+        operation = by_name.get(ask.get("op"))
         if operation is None:
             stream.fail(ValueError("unknown operation {!r}".format(ask.get("op"))))
             return

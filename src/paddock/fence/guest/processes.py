@@ -41,7 +41,7 @@ class Table:
     def start(self, stream, ask):
         try:
             process = Process(self._loop, ask, self._base_env)
-        except spawn.Failure as failure:
+        except spawn.SpawnFailure as failure:
             stream.fail(failure.error, failure.path, cause=failure.cause)
             return
         except OSError as error:
@@ -386,11 +386,11 @@ def _family(root, orphans=frozenset()):
             links[int(name)] = _links(name)
     grew = {pid for pid, (_, session, _) in links.items() if session == root} | {root}
     grew |= {pid for pid, (_, _, began) in links.items() if (pid, began) in orphans}
-    found = set()
+    family = set()
     while grew:
-        found |= grew
-        grew = {pid for pid, (parent, _, _) in links.items() if parent in grew} - found
-    return {pid: links[pid][2] for pid in found if pid in links}
+        family |= grew
+        grew = {pid for pid, (parent, _, _) in links.items() if parent in grew} - family
+    return {pid: links[pid][2] for pid in family if pid in links}
 
 
 def _links(name):

@@ -14,7 +14,7 @@ OOM_SCORE = b"500"  # the kernel must prefer any program to the guest when memor
 _DEFAULTS = [_signal.SIGPIPE, _signal.SIGINT, _signal.SIGCHLD, _signal.SIGXFSZ]
 
 
-class Failure(Exception):
+class SpawnFailure(Exception):
     """A program was not started. `cause` is what the kernel refused: the working `directory`, the
     `program`, or the `interpreter` that a script names."""
 
@@ -30,7 +30,7 @@ def start(argv, environment, cwd, actions):
     try:
         os.chdir(cwd)  # the child's directory is ours at that moment; nobody else can look
     except OSError as error:
-        raise Failure("directory", cwd, error) from None
+        raise SpawnFailure("directory", cwd, error) from None
     try:
         pid = _spawn(argv, environment, actions)
     finally:
@@ -48,7 +48,7 @@ def with_shell(argv):
 
 
 def _spawn(argv, environment, actions):
-    found = OSError(errno.ENOENT, "")
+    failure = OSError(errno.ENOENT, "")
     for program in _candidates(argv[0], environment):
         try:
             return os.posix_spawn(
@@ -62,19 +62,19 @@ def _spawn(argv, environment, actions):
             )
         except (FileNotFoundError, NotADirectoryError):
             if os.path.isfile(program):
-                raise Failure("interpreter", program, found) from None
+                raise SpawnFailure("interpreter", program, failure) from None
         except PermissionError as error:
-            found = error
+            failure = error
         except OSError as error:
-            raise Failure("program", argv[0], error) from None
-    raise Failure("program", argv[0], found)
+            raise SpawnFailure("program", argv[0], error) from None
+    raise SpawnFailure("program", argv[0], failure)
 
 
 def _candidates(program, environment):
     if "/" in program:
         return [program]
-    places = environment.get("PATH", "/usr/bin:/bin").split(":")
-    names = [os.path.join(place or ".", program) for place in places]
+    directories = environment.get("PATH", "/usr/bin:/bin").split(":")
+    names = [os.path.join(directory or ".", program) for directory in directories]
     return [name for name in names if os.path.exists(name)]
 
 

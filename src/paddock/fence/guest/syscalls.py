@@ -103,8 +103,8 @@ def setns(fd, kind):
 
 
 def mount(source, target, kind, flags, options=None):
-    words = [_Text(source), _Text(target), _Text(kind), _Long(flags), _Text(options)]
-    _check(_mount(*words), target)
+    arguments = [_Text(source), _Text(target), _Text(kind), _Long(flags), _Text(options)]
+    _check(_mount(*arguments), target)
 
 
 def move_mount(fd, target):
@@ -135,13 +135,13 @@ def clone(flags):
 
 
 def write_memory(address, content):
-    """Of this process itself."""
+    """Write into the memory of this process itself."""
     source = _buffer(content)
     _memmove(_Pointer(address), _Pointer(_address(source)), _Long(len(content)))
 
 
 def set_name(name):
-    """What the kernel calls this process."""
+    """Set the name that the kernel has for this process."""
     content = _buffer(name + b"\0")
     prctl(PR_SET_NAME, _address(content))
 

@@ -32,20 +32,20 @@ class WireError(Exception):
 
 
 def header(kind, stream, payload, port=0):
-    """What goes before the payload."""
+    """Return what goes before the payload."""
     if len(payload) > MAX_PAYLOAD:
         raise WireError(f"frame of {len(payload)} bytes is over the limit of {MAX_PAYLOAD}")
     return HEADER.pack(len(payload), kind, port, stream)
 
 
-class Decoder:
+class FrameDecoder:
     """Collects bytes and hands out whole frames as (kind, port, stream, payload)."""
 
     def __init__(self):
         self._buffer = bytearray()
 
     def feed(self, data):
-        """All frames that are whole after `data`; raises WireError on an impossible one."""
+        """Return all frames that are whole after `data`; raise WireError on an impossible one."""
         buffer = self._buffer
         buffer += data
         frames = []
@@ -84,14 +84,14 @@ class Decoder:
 
 
 def pack(value):
-    """A value as MessagePack."""
+    """Return a value as MessagePack."""
     out = []
     _pack(value, out, 0)
     return b"".join(out)
 
 
 def unpack(data):
-    """The one value in `data`; raises WireError if it is malformed or has a tail."""
+    """Return the one value in `data`; raise WireError if it is malformed or has a tail."""
     try:
         value, at = _unpack(data, 0, 0, [MAX_ITEMS])
     except (IndexError, _struct.error, UnicodeDecodeError, TypeError) as error:
@@ -102,7 +102,7 @@ def unpack(data):
 
 
 def unpack_map(data):
-    """The map in `data`; anything else is a WireError."""
+    """Return the map in `data`; anything else is a WireError."""
     value = unpack(data)
     if type(value) is not dict:
         raise WireError("malformed message: not a map")

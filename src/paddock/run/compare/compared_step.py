@@ -60,16 +60,16 @@ class ComparedStep:
 
     @property
     def result(self) -> str:
-        """What came of it in a few words: `done 200`, `failed exit 1`."""
+        """The outcome in a few words: `done 200`, `failed exit 1`."""
         step = self.recorded
-        words: list[str] = [step.outcome or "no end"]
+        parts: list[str] = [step.outcome or "no end"]
         if step.status is not None:
-            words.append(str(step.status))
+            parts.append(str(step.status))
         if step.exit_code:
-            words.append(f"exit {step.exit_code}")
+            parts.append(f"exit {step.exit_code}")
         if step.repeats is not None:
-            words.append(f"and {many(step.repeats.count, 'more time')}")
-        return " ".join(words)
+            parts.append(f"and {many(step.repeats.count, 'more time')}")
+        return " ".join(parts)
 
 
 def answer_of(settled: Settled | None) -> JsonObject:
@@ -112,7 +112,8 @@ def _answer_digest(step: Step) -> str | None:
 
 
 def _digest(value: Any, blobs: Iterable[BlobRef]) -> str:
-    """Large values are previews in a record; what they are is in the digests of their blobs."""
+    """Hash a value. In a record large values are previews, so the digests of their blobs are hashed
+    too."""
     large = [(ref.path, ref.sha256) for ref in blobs if not _is_varying(ref.path)]
     text = json.dumps([value, large], sort_keys=True, default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -128,18 +129,18 @@ def _key(step: Step) -> str:
     match step.kind:
         case Kind.HTTP:
             path = _template(_text(arguments, "path"))
-            words = [_text(arguments, "method"), _text(arguments, "host"), path]
+            parts = [_text(arguments, "method"), _text(arguments, "host"), path]
         case Kind.MODEL:
-            words = [_text(arguments, "host") or name, _text(arguments, "model")]
+            parts = [_text(arguments, "host") or name, _text(arguments, "model")]
         case Kind.EXEC:
-            words = [name, *_argv(arguments)[1:_TELLING_WORDS]]
+            parts = [name, *_argv(arguments)[1:_TELLING_WORDS]]
         case Kind.FILE:
-            words = [name, _text(arguments, "path")]
+            parts = [name, _text(arguments, "path")]
         case Kind.CONNECT | Kind.DNS:
-            words = [name, _text(arguments, "host"), str(arguments.get("port", ""))]
+            parts = [name, _text(arguments, "host"), str(arguments.get("port", ""))]
         case _:
-            words = [name]
-    return " ".join([step.kind or "", *words])[: 2 * MAX_NAME]
+            parts = [name]
+    return " ".join([step.kind or "", *parts])[: 2 * MAX_NAME]
 
 
 def _call(step: Step) -> str:

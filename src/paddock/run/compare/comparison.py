@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
-from paddock.journal.index_terms import MAX_WORDS, changed_terms
+from paddock.journal.index.terms import MAX_WORDS, changed_terms
 from paddock.journal.plain_values import as_json
 from paddock.model.errors import InvalidInput
 from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.ends import Ends, ends, money_moved
-from paddock.run.compare.pairing import Pair, Pairing, pair
+from paddock.run.compare.pairs import Pair, Pairing, pair
 from paddock.run.compare.trail import Trail, read_trail
 
 MAX_RUNS = 200
@@ -55,7 +55,7 @@ class Column(msgspec.Struct, frozen=True):
             "outcomes": dict(report.outcomes),
             "answers": asdict(report.answers),
             "drafts": report.drafted,
-            "alerts": [{"alert": one.name, "times": one.times} for one in report.alerts],
+            "alerts": [{"alert": alert.name, "times": alert.times} for alert in report.alerts],
             "spent": asdict(report.spent),
             "money": self.money,
             "faults": dict(report.faults),
@@ -91,8 +91,8 @@ class Comparison(msgspec.Struct, frozen=True, dict=True):
         return {
             "format": FORMAT,
             "is_same": self.is_same,
-            "runs": [one.as_json() for one in self.columns],
-            "groups": [[one.trail.run for one in group] for group in self.groups],
+            "runs": [column.as_json() for column in self.columns],
+            "groups": [[column.trail.run for column in group] for group in self.groups],
             "against_first": [
                 _against(*both) for both in zip(self.pairings, self.ends, strict=True)
             ],
@@ -100,7 +100,8 @@ class Comparison(msgspec.Struct, frozen=True, dict=True):
 
 
 def compare(directories: Sequence[Path], *, is_full: bool = False) -> Comparison:
-    """From their journals alone. Raises InvalidInput for fewer than two, and what a reader does."""
+    """Compare runs by their journals alone. Raises InvalidInput for fewer than two runs, and what
+    reading a journal raises."""
     if not 2 <= len(directories) <= MAX_RUNS:
         raise InvalidInput(f"two to {MAX_RUNS} runs can be compared, not {len(directories)}")
     trails = [read_trail(directory) for directory in directories]
@@ -113,7 +114,7 @@ def compare(directories: Sequence[Path], *, is_full: bool = False) -> Comparison
 
 
 def broken(trail: Trail) -> dict[str, list[str]]:
-    """Invariants of stand-ins that do not hold at the end."""
+    """Return the invariants of stand-ins that do not hold at the end, by stand-in."""
     world = trail.report.world
     if world is None:
         return {}
@@ -133,13 +134,13 @@ def _origin(trail: Trail, first: Trail) -> str:
     if lineage is None:
         return ""
     of = "" if lineage.run == first.run else f" of {lineage.run}"
-    place = "" if lineage.at is None else f" at {lineage.at}"
-    return f"{trail.report.kind}{of}{place}"[:MAX_WORDS]
+    at = "" if lineage.at is None else f" at {lineage.at}"
+    return f"{trail.report.kind}{of}{at}"[:MAX_WORDS]
 
 
 def _sameness(trail: Trail) -> str:
-    """What was wanted, of which sort, what was decided and what came of it, in order; and how it
-    ended. Not the words: two runs of a model hardly ever have the same."""
+    """Hash the kinds of the steps with their decisions and outcomes, in order, and the end of the
+    run. Texts are left out: two runs of a model hardly ever produce the same."""
     steps = [
         (step.key, step.verdict, step.recorded.outcome, step.recorded.status)
         for step in trail.steps

@@ -19,7 +19,7 @@ from paddock.run.compare.fields import FieldDifference, differences
 from paddock.run.compare.trail import Trail
 from paddock.state.home import Home
 from paddock.state.trees.store import TreeStore
-from paddock.world.kept import KeptService, KeptWorld, open_kept
+from paddock.world.saved_worlds import SavedService, SavedWorld, open_saved_world
 
 MAX_DOCUMENTS = 500  # of one stand-in that are told one by one
 MAX_FILES = 2000
@@ -39,7 +39,7 @@ class DocumentDifference(msgspec.Struct, frozen=True):
     fields: tuple[FieldDifference, ...]
 
     def as_json(self) -> dict[str, Any]:
-        fields = [one.as_json() for one in self.fields]
+        fields = [field.as_json() for field in self.fields]
         return {"kind": self.kind, "id": self.id, "what": self.what, "fields": fields}
 
 
@@ -53,8 +53,8 @@ class ServiceDifference(msgspec.Struct, frozen=True):
     inner: Mapping[str, str] = {}  # kinds that are its own memory only
 
     def as_json(self) -> dict[str, Any]:
-        told = [one.as_json() for one in self.documents]
-        return {"service": self.name, "count": self.count, "documents": told, "why": self.why}
+        documents = [document.as_json() for document in self.documents]
+        return {"service": self.name, "count": self.count, "documents": documents, "why": self.why}
 
 
 class FileDifference(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ class FilesEnd(msgspec.Struct, frozen=True):
             "a": self.here,
             "b": self.there,
             "count": self.count,
-            "differences": [asdict(one) for one in self.files],
+            "differences": [asdict(file) for file in self.files],
         }
 
 
@@ -90,7 +90,10 @@ class Ends(msgspec.Struct, frozen=True):
     world: tuple[ServiceDifference, ...]
 
     def as_json(self) -> dict[str, Any]:
-        return {"files": self.files.as_json(), "world": [one.as_json() for one in self.world]}
+        return {
+            "files": self.files.as_json(),
+            "world": [service.as_json() for service in self.world],
+        }
 
 
 def ends(here: Trail, there: Trail) -> Ends:
@@ -98,8 +101,8 @@ def ends(here: Trail, there: Trail) -> Ends:
 
 
 def money_moved(trail: Trail) -> dict[str, int]:
-    """What went through stand-ins since the beginning of their world, in the smallest unit:
-    `refunds usd` and how much. Nothing where the world is gone."""
+    """Return the amounts that went through stand-ins since their world began, in the smallest unit,
+    by label such as `refunds usd`. Empty where the world is gone."""
     moved: Counter[str] = Counter()
     with contextlib.suppress(PaddockError, OSError, sqlite3.Error), _world(trail) as world:
         for service in world.services:
@@ -120,9 +123,9 @@ def _add_money(
         moved[f"{kind} {currency[:10]}"] += sign * amount
 
 
-def _world(trail: Trail) -> KeptWorld:
+def _world(trail: Trail) -> SavedWorld:
     home = trail.directory.absolute().parent.parent
-    return open_kept(home, trail.run)
+    return open_saved_world(home, trail.run)
 
 
 def _worlds(here: Trail, there: Trail) -> Iterator[ServiceDifference]:
@@ -130,12 +133,12 @@ def _worlds(here: Trail, there: Trail) -> Iterator[ServiceDifference]:
     # A replay is answered from its record: it has no world that could be otherwise.
     if left == (None, None) or "replay" in (here.report.kind, there.report.kind):
         return
-    digests = [None if one is None else one.digest for one in left]
+    digests = [None if side is None else side.digest for side in left]
     if digests[0] is not None and digests[0] == digests[1]:
         return
     with contextlib.ExitStack() as stack:
         try:
-            mine, yours = (stack.enter_context(_world(one)) for one in (here, there))
+            mine, yours = (stack.enter_context(_world(side)) for side in (here, there))
         except NotFound as error:
             yield ServiceDifference("all of it", why=error.message)
             return
@@ -145,38 +148,42 @@ def _worlds(here: Trail, there: Trail) -> Iterator[ServiceDifference]:
         yield from _services(mine, yours)
 
 
-def _services(mine: KeptWorld, yours: KeptWorld) -> Iterator[ServiceDifference]:
-    here, there = ({one.name: one for one in world.services} for world in (mine, yours))
+def _services(mine: SavedWorld, yours: SavedWorld) -> Iterator[ServiceDifference]:
+    here, there = ({service.name: service for service in world.services} for world in (mine, yours))
     for name in {**here, **there}:
         if name not in here or name not in there:
             only = "A" if name in here else "B"
             yield ServiceDifference(name, why=f"only {only} has this stand-in")
             continue
         try:
-            found = _service(here[name], there[name])
+            difference = _service(here[name], there[name])
         except (PaddockError, OSError, sqlite3.Error) as error:
-            found = ServiceDifference(name, why=f"it cannot be read: {error}")
-        if found.count or found.why:
-            yield found
+            difference = ServiceDifference(name, why=f"it cannot be read: {error}")
+        if difference.count or difference.why:
+            yield difference
 
 
-def _service(mine: KeptService, yours: KeptService) -> ServiceDifference:
+def _service(mine: SavedService, yours: SavedService) -> ServiceDifference:
     changes = mine.store.diff(yours.store)
     documents = tuple(
         DocumentDifference(
-            one.kind,
-            one.id,
-            "only in B" if one.before is None else "only in A" if one.after is None else "changed",
-            tuple(differences(one.before or {}, one.after or {})),
+            change.kind,
+            change.id,
+            "only in B"
+            if change.before is None
+            else "only in A"
+            if change.after is None
+            else "changed",
+            tuple(differences(change.before or {}, change.after or {})),
         )
-        for one in changes[:MAX_DOCUMENTS]
+        for change in changes[:MAX_DOCUMENTS]
     )
     return ServiceDifference(mine.name, len(changes), documents, inner=mine.inner)
 
 
 def _files(here: Trail, there: Trail) -> FilesEnd:
     mine, yours = (
-        None if one.report.files is None else one.report.files.tree for one in (here, there)
+        None if side.report.files is None else side.report.files.tree for side in (here, there)
     )
     if mine is None and yours is None:
         return FilesEnd(None)
@@ -184,22 +191,22 @@ def _files(here: Trail, there: Trail) -> FilesEnd:
         return FilesEnd(True, mine, yours, 0)
     if mine is None or yours is None:
         return FilesEnd(None, mine, yours)
-    found = _names(here, mine, yours)
-    if found is None:
+    differences = _names(here, mine, yours)
+    if differences is None:
         return FilesEnd(False, mine, yours)
-    return FilesEnd(False, mine, yours, len(found), tuple(found[:MAX_FILES]))
+    return FilesEnd(False, mine, yours, len(differences), tuple(differences[:MAX_FILES]))
 
 
 def _names(here: Trail, mine: str, yours: str) -> list[FileDifference] | None:
-    """Which files differ, if their trees are still kept."""
+    """Return the files that differ; None if their trees are gone."""
     trees = Home(here.directory.absolute().parent.parent).trees
     # A digest becomes the name of a file, and a journal from elsewhere may say anything.
-    if not trees.is_dir() or not all(_IS_DIGEST.fullmatch(one) for one in (mine, yours)):
+    if not trees.is_dir() or not all(_IS_DIGEST.fullmatch(change) for change in (mine, yours)):
         return None
     try:
         store = TreeStore(trees)
         with store.in_use():
-            found = store.diff(mine, yours)
+            changes = store.diff(mine, yours)
     except (PaddockError, OSError):
         return None
-    return [FileDifference(one.path, _WHAT[one.kind]) for one in found]
+    return [FileDifference(change.path, _WHAT[change.kind]) for change in changes]

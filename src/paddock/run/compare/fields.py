@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.run.matching.rows import ABSENT
+from paddock.run.matching.recorded_step import ABSENT
 
 MAX_FIELDS = 200
 MAX_VALUE = 2000  # characters of one value; whole ones are asked for with `full`
@@ -25,21 +25,25 @@ class FieldDifference(msgspec.Struct, frozen=True):
     there: Any
 
     def as_json(self) -> dict[str, Any]:
-        """A side that does not have the value has no key."""
+        """Return it for programs. A side that does not have the value has no key."""
         sides = {"a": self.here, "b": self.there}
-        return {"at": self.at, **{key: one for key, one in sides.items() if one is not ABSENT}}
+        return {
+            "at": self.at,
+            **{key: value for key, value in sides.items() if value is not ABSENT},
+        }
 
 
 def differences(here: Any, there: Any, *, is_full: bool = False) -> list[FieldDifference]:
-    """At most so many, each bounded unless all of it is wanted."""
-    found = list(islice(_walk("", here, there, 0), None if is_full else MAX_FIELDS))
+    """Return the differences, at most `limit` of them, each shortened unless whole values are
+    wanted."""
+    fields = list(islice(_walk("", here, there, 0), None if is_full else MAX_FIELDS))
     if is_full:
-        return found
-    return [FieldDifference(one.at, *windows(one.here, one.there)) for one in found]
+        return fields
+    return [FieldDifference(field.at, *windows(field.here, field.there)) for field in fields]
 
 
 def shortened(value: Any, most: int = MAX_VALUE) -> Any:
-    """The value if it is short, else the beginning of its text and how much more there is."""
+    """Return the value if it is short, else the beginning of its text and how much is left out."""
     if value is ABSENT or value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
@@ -47,7 +51,7 @@ def shortened(value: Any, most: int = MAX_VALUE) -> Any:
 
 
 def windows(here: Any, there: Any, most: int = MAX_VALUE) -> tuple[Any, Any]:
-    """Two long texts are shown from shortly before the place where they part."""
+    """Cut two long texts to the part that begins shortly before their first difference."""
     if not (isinstance(here, str) and isinstance(there, str)):
         return shortened(here, most), shortened(there, most)
     if max(len(here), len(there)) <= most:
@@ -58,8 +62,8 @@ def windows(here: Any, there: Any, most: int = MAX_VALUE) -> tuple[Any, Any]:
 
 
 def _parting(here: str, there: str) -> int:
-    for at, (one, other) in enumerate(zip(here, there, strict=False)):
-        if one != other:
+    for at, (ours, theirs) in enumerate(zip(here, there, strict=False)):
+        if ours != theirs:
             return at
     return min(len(here), len(there))
 
@@ -87,13 +91,13 @@ def _walk_mapping(
 def _walk_list(
     at: str, here: Sequence[Any], there: Sequence[Any], depth: int
 ) -> Iterator[FieldDifference]:
-    for place in range(max(len(here), len(there))):
-        mine, yours = (one[place] if place < len(one) else ABSENT for one in (here, there))
-        yield from _walk(f"{at}[{place}]", mine, yours, depth + 1)
+    for index in range(max(len(here), len(there))):
+        mine, yours = (side[index] if index < len(side) else ABSENT for side in (here, there))
+        yield from _walk(f"{at}[{index}]", mine, yours, depth + 1)
 
 
 def _walk_text(at: str, here: Any, there: Any, depth: int) -> Iterator[FieldDifference]:
-    """A body that is JSON in a text is compared as JSON."""
+    """Compare two texts, as JSON if both are JSON."""
     mine, yours = _parsed(here), _parsed(there)
     if mine is not None and yours is not None and not _is_same(mine, yours):
         yield from _walk(at, mine, yours, depth + 1)
@@ -110,6 +114,6 @@ def _parsed(value: Any) -> Any:
         return None
 
 
-def _is_same(one: Any, other: Any) -> bool:
-    """1 is neither true nor 1.0 here."""
-    return type(one) is type(other) and bool(one == other)
+def _is_same(value: Any, other: Any) -> bool:
+    """Compare two values strictly: 1 is neither true nor 1.0."""
+    return type(value) is type(other) and bool(value == other)

@@ -13,9 +13,8 @@ from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.comparison import Column, Comparison, broken
 from paddock.run.compare.ends import Ends, ServiceDifference
 from paddock.run.compare.fields import FieldDifference
-from paddock.run.compare.pairing import Pair, Pairing, Part
-from paddock.run.compare.trail import Trail
-from paddock.run.compare.words import (
+from paddock.run.compare.pairs import Pair, Pairing, StepPart
+from paddock.run.compare.summary_text import (
     counts_text,
     divergence_text,
     ended_text,
@@ -25,9 +24,10 @@ from paddock.run.compare.words import (
     spent_text,
     took_text,
 )
+from paddock.run.compare.trail import Trail
 from paddock.run.html import (
     Markup,
-    Row,
+    TableRow,
     Tone,
     badge,
     beside,
@@ -41,7 +41,7 @@ from paddock.run.html import (
     section,
     table,
 )
-from paddock.run.matching.rows import ABSENT
+from paddock.run.matching.recorded_step import ABSENT
 
 _MAX_ROWS = 1000  # of steps in one table: a page must stay one that opens
 _MAX_EACH = 100  # of each of many runs
@@ -61,7 +61,7 @@ _MAX_OF_DOCUMENT = 12
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """The whole page."""
+    """Render the whole page."""
     names = [column.trail.run for column in comparison.columns]
     title = f"{names[0]} and {names[1]}" if len(names) == 2 else f"{len(names)} runs"
     return page(
@@ -93,7 +93,8 @@ def _verdict(comparison: Comparison) -> Markup:
 
 
 def _runs(comparison: Comparison) -> Markup:
-    """A few runs stand side by side, many below each other. What none of them has is left out."""
+    """Render the runs: a few side by side, many below each other. Rows that no run has are left
+    out."""
     facts = [
         _facts(column, pairing)
         for column, pairing in zip(comparison.columns, [None, *comparison.pairings], strict=True)
@@ -264,7 +265,7 @@ def _service(service: ServiceDifference) -> Markup:
 
 
 def _matrix(comparison: Comparison) -> Markup:
-    """The steps of the first run, and what each other run made of them."""
+    """Render the steps of the first run with what each other run did there."""
     first = comparison.columns[0].trail
     made = [_made(pairing) for pairing in comparison.pairings]
     rows = [
@@ -291,7 +292,7 @@ def _mark(pair: Pair | None) -> Markup | str:
 
 
 def _steps(pairing: Pairing, *, is_alone: bool) -> Markup:
-    """Step by step. Of many runs, or long ones, only what differs."""
+    """Render the runs step by step; of many or long runs only what differs."""
     most = _MAX_ROWS if is_alone else _MAX_EACH
     pairs = pairing.pairs
     is_short = len(pairs) <= most
@@ -307,7 +308,7 @@ def _steps(pairing: Pairing, *, is_alone: bool) -> Markup:
     return details(counts or "no steps", table(header, rows), *left_out, is_open=is_alone)
 
 
-def _step_row(pair: Pair) -> Row | tuple[Markup | str, ...]:
+def _step_row(pair: Pair) -> TableRow | tuple[Markup | str, ...]:
     here, there = pair.here, pair.there
     cells = (
         "" if here is None else str(here.step),
@@ -318,7 +319,7 @@ def _step_row(pair: Pair) -> Row | tuple[Markup | str, ...]:
         _both(here, there, "result", _OUTCOMES),
         "" if not pair.parts else badge(pair.what, _tone(pair)),
     )
-    return Row(cells, _tone(pair)) if pair.parts else cells
+    return TableRow(cells, _tone(pair)) if pair.parts else cells
 
 
 def _call(pair: Pair) -> Markup:
@@ -342,4 +343,4 @@ def _both(
 def _tone(pair: Pair) -> Tone:
     if pair.here is None or pair.there is None:
         return "info"
-    return "bad" if Part.DECISION in pair.parts or Part.OUTCOME in pair.parts else "warn"
+    return "bad" if StepPart.DECISION in pair.parts or StepPart.OUTCOME in pair.parts else "warn"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from paddock.journal.index_terms import run_terms
+from paddock.journal.index.terms import run_terms
 from paddock.journal.log import RunLog
-from paddock.journal.places import is_held
+from paddock.journal.run_directory import is_held
 from paddock.model.action import Kind, Verdict
 from paddock.model.errors import PaddockError
 from paddock.model.events import (
@@ -26,8 +26,8 @@ from paddock.model.events import (
 )
 from paddock.model.steps import Step
 from paddock.run.compare.compared_step import ComparedStep
-from paddock.run.report import Report, ReportFold
-from paddock.world.verdicts import Report as Verdicts
+from paddock.run.report import ReportFold, RunReport
+from paddock.world.verdicts import VerdictReport as Verdicts
 from paddock.world.verdicts import judge_run
 
 MAX_ANCESTORS = 100
@@ -45,7 +45,7 @@ class Trail(msgspec.Struct, frozen=True):
     """One run: what it came to, its steps in order, and where it comes from."""
 
     log: RunLog
-    report: Report
+    report: RunReport
     steps: tuple[ComparedStep, ...]
     verdicts: Verdicts
     opened: Opened
@@ -121,7 +121,7 @@ def _is_compared(record: Record, before: Sequence[Record]) -> bool:
     return False
 
 
-def _verdicts(log: RunLog, report: Report) -> Verdicts:
+def _verdicts(log: RunLog, report: RunReport) -> Verdicts:
     """Return the verdicts on a run. Most runs meet no fault: they are not read again for it."""
     is_hurt = report.faults or (report.world is not None and report.world.broken)
     return judge_run(log) if is_hurt else Verdicts(())
@@ -161,8 +161,8 @@ def _lineage_of(runs: Path, run: str) -> Lineage | None:
 
 
 def shared_before(here: Trail, there: Trail) -> int | None:
-    """Up to which step (without it) both have the same past; 0: they are strangers; None: one may
-    be the other from beginning to end."""
+    """Return the step before which both runs share their past: 0 if they are unrelated, None if one
+    may equal the other from beginning to end."""
     theirs = {ancestor.run: ancestor.before for ancestor in there.ancestors}
     ends = [
         _nearer(ancestor.before, theirs[ancestor.run])
@@ -174,6 +174,6 @@ def shared_before(here: Trail, there: Trail) -> int | None:
     return None if None in ends else max(end for end in ends if end is not None)
 
 
-def _nearer(one: int | None, other: int | None) -> int | None:
-    ends = [end for end in (one, other) if end is not None]
+def _nearer(step: int | None, other: int | None) -> int | None:
+    ends = [end for end in (step, other) if end is not None]
     return min(ends) if ends else None

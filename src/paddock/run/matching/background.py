@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from paddock.doors.network.model_wire.wire import is_model_path, recognise
+from paddock.llm.formats import is_model_path, recognise
 from paddock.model.action import Action, Effect, Kind
-from paddock.policy.beside import BesideRule
-from paddock.run.matching.rows import Background, RecordedStep, View
+from paddock.policy.background import BackgroundRule
+from paddock.run.matching.recorded_step import ActionView, Background, RecordedStep
 
 _KINDS = (Kind.HTTP, Kind.CONNECT, Kind.DNS)
 _PLACED = {
@@ -24,14 +24,16 @@ _PLACED = {
 Place = tuple[Any, ...]
 
 
-def marked(rows: Iterable[RecordedStep], rules: tuple[BesideRule, ...]) -> tuple[RecordedStep, ...]:
+def marked(
+    rows: Iterable[RecordedStep], rules: tuple[BackgroundRule, ...]
+) -> tuple[RecordedStep, ...]:
     """Return the steps, background traffic marked with the rule that makes it so."""
     if not rules:
         return tuple(rows)
     return tuple(_marked(row, rules) for row in rows)
 
 
-def _marked(row: RecordedStep, rules: tuple[BesideRule, ...]) -> RecordedStep:
+def _marked(row: RecordedStep, rules: tuple[BackgroundRule, ...]) -> RecordedStep:
     if row.within is not None or row.kind not in _KINDS:
         return row
     rule = _rule_of(row.kind, row.name, row.arguments, rules)
@@ -41,7 +43,7 @@ def _marked(row: RecordedStep, rules: tuple[BesideRule, ...]) -> RecordedStep:
 class BackgroundSteps:
     """The background traffic of a recorded run, and which of it has come again."""
 
-    def __init__(self, rows: Iterable[RecordedStep], rules: tuple[BesideRule, ...]) -> None:
+    def __init__(self, rows: Iterable[RecordedStep], rules: tuple[BackgroundRule, ...]) -> None:
         self._rules = rules
         self._left: dict[Place, deque[RecordedStep]] = {}
         self._last: dict[Place, RecordedStep] = {}
@@ -50,35 +52,36 @@ class BackgroundSteps:
             if row.background is not None and not row.is_refused_by_door and row.is_answerable:
                 self._left.setdefault(_place(row.kind, row.arguments), deque()).append(row)
 
-    def rule_of(self, view: View) -> str | None:
+    def rule_of(self, view: ActionView) -> str | None:
         """Return the rule that makes a proposed action background traffic; None if none does."""
         return _rule_of(view.kind, view.name, view.parts, self._rules)
 
-    def take(self, view: View) -> Background | None:
-        """What it gets: the answers of its place one after the other, the last one for ever."""
+    def take(self, view: ActionView) -> Background | None:
+        """Return the recorded answer for background traffic: the answers of its endpoint one after
+        the other, then the last one again."""
         rule = self.rule_of(view)
         if rule is None:
             return None
-        place = _place(view.kind, view.parts)
-        left = self._left.get(place)
+        endpoint = _place(view.kind, view.parts)
+        left = self._left.get(endpoint)
         if not left:
-            return Background(rule, self._last.get(place), is_repeat=True)
-        row = self._last[place] = left.popleft()
+            return Background(rule, self._last.get(endpoint), is_repeat=True)
+        row = self._last[endpoint] = left.popleft()
         return Background(rule, row)
 
 
 def _rule_of(
-    kind: Kind, name: str, parts: Mapping[str, Any], rules: tuple[BesideRule, ...]
+    kind: Kind, name: str, parts: Mapping[str, Any], rules: tuple[BackgroundRule, ...]
 ) -> str | None:
     if not rules or kind not in _KINDS or _is_question(kind, parts):
         return None
     action = Action(kind, name, parts, Effect.WRITE)
-    return next((one.text for one in rules if one.means(action)), None)
+    return next((rule.text for rule in rules if rule.matches(action)), None)
 
 
 def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:
-    """Whether a request may be one to a model, by its path alone: what an agent asks and is told is
-    what it does, whatever a rule says."""
+    """Return whether a request may go to a model, judged by its path alone. Model calls are what
+    the agent does, so no rule makes them background traffic."""
     if kind is not Kind.HTTP:
         return False
     method, path, host = (str(parts.get(key)) for key in ("method", "path", "host"))
@@ -87,5 +90,5 @@ def _is_question(kind: Kind, parts: Mapping[str, Any]) -> bool:
 
 
 def _place(kind: Kind, parts: Mapping[str, Any]) -> Place:
-    """As it is spelled, and hashable whatever a record says."""
+    """Return the endpoint as it is written, in a hashable form whatever the record contains."""
     return (kind, *(repr(parts.get(key)) for key in _PLACED[kind]))

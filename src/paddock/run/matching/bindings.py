@@ -19,11 +19,11 @@ class Bindings:
         return bool(self._new)
 
     def fits(self, recorded: Id, proposed: Id, more: Mapping[Id, Id]) -> bool:
-        """Whether the two may be a pair, besides `more` pairs that are not added yet."""
-        known = self._new.get(recorded, more.get(recorded))
-        if known is not None:
+        """Return whether the two ids may be a pair, given `more` pairs that are not added yet."""
+        bound = self._new.get(recorded, more.get(recorded))
+        if bound is not None:
             # A recorded answer may have told the agent the recorded id.
-            return proposed in (known, recorded)
+            return proposed in (bound, recorded)
         other = self._recorded.get(proposed, recorded)
         return other == recorded and proposed not in more.values()
 
@@ -33,11 +33,11 @@ class Bindings:
             self._recorded.setdefault(proposed, recorded)
 
     def translate(self, text: str) -> str:
-        """A recorded text with the new ids in place of the recorded ones."""
-        found = [one for one in self._new if isinstance(one, str) and self._is_in(one, text)]
-        for one in sorted(found, key=len, reverse=True):
-            text = text.replace(one, str(self._new[one]))
+        """Replace the recorded ids in a recorded text by the new ones."""
+        ids = [id_ for id_ in self._new if isinstance(id_, str) and self._is_in(id_, text)]
+        for id_ in sorted(ids, key=len, reverse=True):
+            text = text.replace(id_, str(self._new[id_]))
         return text
 
-    def _is_in(self, one: str, text: str) -> bool:
-        return len(one) >= _MIN_INSIDE and one in text
+    def _is_in(self, id_: str, text: str) -> bool:
+        return len(id_) >= _MIN_INSIDE and id_ in text

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from paddock.gate.recorded_answers import is_same_body
 from paddock.model.action import Kind
 from paddock.run.matching.bindings import Bindings, Id
-from paddock.run.matching.compare import Comparison, headers_left_out
-from paddock.run.matching.rows import Difference, RecordedStep, View
+from paddock.run.matching.compare import ViewComparison, headers_left_out
+from paddock.run.matching.recorded_step import ActionView, Difference, RecordedStep
 from paddock.run.matching.rules import Rules
 from paddock.run.matching.sequence import Turns
 from paddock.run.matching.view import row_view
@@ -41,7 +41,7 @@ class Candidates:
     def __init__(self, rows: Sequence[RecordedStep], rules: Rules, turns: Turns) -> None:
         self._rules = rules
         self._turns = turns
-        self._is_deep = any(one.is_at(("path",)) for one in rules.vary)
+        self._is_deep = any(rule.is_at(("path",)) for rule in rules.vary)
         self._has_come = turns.has_come
         self._views = {row.number: row_view(row) for row in rows}
         self._exact: dict[bytes, deque[RecordedStep]] = {}
@@ -51,19 +51,19 @@ class Candidates:
             self._exact.setdefault(view.digest, deque()).append(row)
             self._near.setdefault(self._neighbourhood(view), deque()).append(row)
 
-    def view(self, row: RecordedStep) -> View:
+    def view(self, row: RecordedStep) -> ActionView:
         return self._views[row.number]
 
-    def equal(self, view: View, bindings: Bindings) -> Equal | None:
-        """The earliest that is equal and has not come. One that is equal in every part goes before
-        those that are so by a rule, and one with the same body before those that only have the
+    def equal(self, view: ActionView, bindings: Bindings) -> Equal | None:
+        """Return the earliest equal step that has not come. A step that is equal in every part goes
+        before steps that are equal by a rule, and one with the same body before those with only the
         same head."""
-        found = self._equal(view, bindings)
-        if found is None and view.sent is not None:
+        equal = self._equal(view, bindings)
+        if equal is None and view.sent is not None:
             return self._equal(replace(view, sent=None), bindings)
-        return found
+        return equal
 
-    def _equal(self, view: View, bindings: Bindings) -> Equal | None:
+    def _equal(self, view: ActionView, bindings: Bindings) -> Equal | None:
         has_ids = self._rules.has_ids or view.has_ids
         exact = None if has_ids else next(self._open(self._exact, view.digest, view.sent), None)
         if exact is not None and self._turns.is_turn(exact):
@@ -72,32 +72,32 @@ class Candidates:
         for count, row in enumerate(near):
             if row is exact or count >= MAX_LOOKED_AT:
                 break
-            comparison = Comparison(self._rules, bindings, limit=1)
+            comparison = ViewComparison(self._rules, bindings, limit=1)
             recorded = self._views[row.number]
             if not comparison.run(recorded, view):
                 return Equal(row, comparison.pairs, comparison.varied(recorded, view))
         return None if exact is None else self._exactly(exact, view)
 
-    def _exactly(self, row: RecordedStep, view: View) -> Equal:
+    def _exactly(self, row: RecordedStep, view: ActionView) -> Equal:
         return Equal(row, {}, tuple(headers_left_out(self._views[row.number], view)))
 
     def closest(
-        self, view: View, rows: Sequence[RecordedStep], bindings: Bindings
+        self, view: ActionView, rows: Sequence[RecordedStep], bindings: Bindings
     ) -> tuple[RecordedStep, tuple[Difference, ...]]:
-        """The most similar of some rows, the earliest of those, and how it differs."""
+        """Return the most similar step, the earliest of several, and its differences."""
 
-        def similarity(found: tuple[RecordedStep, tuple[Difference, ...]]) -> tuple[int, int]:
-            return _similarity(self._views[found[0].number], view, found[1])
+        def similarity(candidate: tuple[RecordedStep, tuple[Difference, ...]]) -> tuple[int, int]:
+            return _similarity(self._views[candidate[0].number], view, candidate[1])
 
         return max(((row, self._differences(row, view, bindings)) for row in rows), key=similarity)
 
     def _differences(
-        self, row: RecordedStep, view: View, bindings: Bindings
+        self, row: RecordedStep, view: ActionView, bindings: Bindings
     ) -> tuple[Difference, ...]:
-        return Comparison(self._rules, bindings).run(self._views[row.number], view)
+        return ViewComparison(self._rules, bindings).run(self._views[row.number], view)
 
-    def _neighbourhood(self, view: View) -> tuple[Any, ...]:
-        """What is never let vary, so that equal ones have it in common."""
+    def _neighbourhood(self, view: ActionView) -> tuple[Any, ...]:
+        """Return the parts that never vary, so that equal views have them in common."""
         parts = view.parts
         common = (view.kind, *(repr(parts.get(key)) for key in _FIXED_PARTS))
         path = parts.get("path") if view.kind in (Kind.HTTP, Kind.MODEL) else None
@@ -119,8 +119,8 @@ class Candidates:
 
 
 def told_by_body(rows: Iterable[RecordedStep]) -> list[RecordedStep]:
-    """The rows that others are equal to in all that their proposals tell, but not in their bodies,
-    which streamed by."""
+    """Return the steps whose proposals equal another's in all but their bodies, which were
+    streamed."""
     alike: dict[bytes, list[RecordedStep]] = {}
     for row in rows:
         if row.sent is not None:
@@ -142,8 +142,8 @@ def _may_have_sent(row: RecordedStep, sent: Mapping[str, Any] | None) -> bool:
 
 
 def _similarity(
-    recorded: View, proposed: View, differences: tuple[Difference, ...]
+    recorded: ActionView, proposed: ActionView, differences: tuple[Difference, ...]
 ) -> tuple[int, int]:
-    """What is said to the same place is more similar than what says the same elsewhere."""
+    """Rank a candidate: the same endpoint counts more than the same content."""
     pairs = zip(recorded.place, proposed.place, strict=False)
-    return sum(one == other for one, other in pairs), -len(differences)
+    return sum(value == other for value, other in pairs), -len(differences)

@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote_plus
 
-from paddock.doors.network.measures import SPELLING, stable_place
-from paddock.doors.network.stable_digests import STABLE
+from paddock.doors.network.bodies.digests import SPELLING, stable_place
+from paddock.doors.network.bodies.stable_digests import STABLE
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.bindings import Bindings, Id
-from paddock.run.matching.moments import Moments
-from paddock.run.matching.rows import ABSENT, Difference, View
+from paddock.run.matching.recorded_step import ABSENT, ActionView, Difference
 from paddock.run.matching.rules import STRICT, Rules, words_of
+from paddock.run.matching.timestamps import Timestamps
 from paddock.run.matching.view import OF_BODY, step_in
 from paddock.run.matching.volatile import (
     BODY,
@@ -42,13 +42,14 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 def compare(
-    recorded: View, proposed: View, rules: Rules = STRICT, limit: int = MAX_DIFFERENCES
+    recorded: ActionView, proposed: ActionView, rules: Rules = STRICT, limit: int = MAX_DIFFERENCES
 ) -> tuple[Difference, ...]:
-    """Where the proposed differs from the recorded, the most telling first. Empty: a match."""
-    return Comparison(rules, Bindings(), limit).run(recorded, proposed)
+    """Return where the proposed view differs from the recorded one, the most telling difference
+    first. Empty for a match."""
+    return ViewComparison(rules, Bindings(), limit).run(recorded, proposed)
 
 
-class Comparison:
+class ViewComparison:
     """One comparison, the pairs of ids that hold if it ends in a match, and what was let vary."""
 
     def __init__(self, rules: Rules, bindings: Bindings, limit: int = MAX_DIFFERENCES) -> None:
@@ -61,7 +62,7 @@ class Comparison:
         self._names: frozenset[str] = frozenset()  # of the query's parameters, in lower case
         self._varied: dict[str, None] = {}
 
-    def run(self, recorded: View, proposed: View) -> tuple[Difference, ...]:
+    def run(self, recorded: ActionView, proposed: ActionView) -> tuple[Difference, ...]:
         if recorded.kind is not proposed.kind:
             return (Difference("kind", str(recorded.kind), str(proposed.kind)),)
         ours, theirs = recorded.parts, proposed.parts
@@ -81,11 +82,11 @@ class Comparison:
             self._spelling(recorded.keyed, proposed.keyed)
         return tuple(self._found[: self._limit])
 
-    def varied(self, recorded: View, proposed: View) -> tuple[str, ...]:
-        """After a match: what was different and let vary, as labels."""
+    def varied(self, recorded: ActionView, proposed: ActionView) -> tuple[str, ...]:
+        """Return, after a match, the labels of what differed and was allowed to."""
         return (*self._varied, *headers_left_out(recorded, proposed))
 
-    def _lets_any_body(self, recorded: View, proposed: View) -> bool:
+    def _lets_any_body(self, recorded: ActionView, proposed: ActionView) -> bool:
         """Return whether the body may be anything: `body=any` holds for all, however long, and
         whether or not rules can read them, as long as there is one on both sides."""
         return self._rules.lets_any_body and has_body(recorded) and has_body(proposed)
@@ -106,31 +107,32 @@ class Comparison:
     def _path(self, ours: str, theirs: str) -> None:
         (first, *mine), (head, *others) = ours.split("/"), theirs.split("/")
         is_alike = (first, len(mine)) == (head, len(others)) and all(
-            self._may_be(("path", index), one, other)
-            for index, (one, other) in enumerate(zip(mine, others, strict=True))
+            self._may_be(("path", index), segment, other)
+            for index, (segment, other) in enumerate(zip(mine, others, strict=True))
         )
         if not is_alike and not self._may_be(("path",), ours, theirs):
             self._differ("path", ours, theirs)
 
     def _query(self, ours: Any, theirs: Any) -> None:
-        """Pairs in order. One more, one less or another order is shown as the whole query."""
+        """Compare the query's pairs in order. An additional, missing or moved pair is shown as a
+        difference of the whole query."""
         mine, others = _names(ours), _names(theirs)
         if mine is None or others is None or mine != others:
             if ours != theirs:
                 self._differ("query", _joined(ours), _joined(theirs))
             return
-        for one, other in zip(ours, theirs, strict=True):
-            name = unquote_plus(one[0])
-            if not self._is_same_pair(("query", name), one, other):
-                self._differ(f"query{step_in(name)}", one[-1], other[-1])
+        for pair, other in zip(ours, theirs, strict=True):
+            name = unquote_plus(pair[0])
+            if not self._is_same_pair(("query", name), pair, other):
+                self._differ(f"query{step_in(name)}", pair[-1], other[-1])
 
-    def _is_same_pair(self, place: Place, one: list[str], other: list[str]) -> bool:
-        if len(one) != len(other):  # `a` and `a=` are two things to a server
+    def _is_same_pair(self, place: Place, pair: list[str], other: list[str]) -> bool:
+        if len(pair) != len(other):  # `a` and `a=` are two things to a server
             return False
-        mine, others = unquote_plus(one[-1]), unquote_plus(other[-1])
-        if mine == others and one != other:
+        mine, others = unquote_plus(pair[-1]), unquote_plus(other[-1])
+        if mine == others and pair != other:
             return False  # the same in another spelling
-        return len(one) == 1 or self._may_be(place, mine, others)
+        return len(pair) == 1 or self._may_be(place, mine, others)
 
     def _value(self, place: Place, ours: Any, theirs: Any) -> None:
         if self._is_full:
@@ -160,7 +162,8 @@ class Comparison:
             self._value((*place, index), ABSENT, value)
 
     def _keyed(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
-        """Values that do not show: of those that a rule names only `any` and `id` can be judged."""
+        """Compare values that the journal does not show by their keyed hashes. Of the rules only
+        `any` and `id` can be applied to them."""
         if ours == theirs:
             return
         for at in sorted({*ours, *theirs} - {SPELLING}):
@@ -182,11 +185,14 @@ class Comparison:
             return False
         rules = self._rules.at(_words(at)) if self._rules.vary else []
         self._has_varied_body |= at.startswith("body") and bool(rules)
-        return any(one.as_ == "any" or (one.is_id and self._is_pair(ours, theirs)) for one in rules)
+        return any(
+            rule.as_ == "any" or (rule.is_id and self._is_pair(ours, theirs)) for rule in rules
+        )
 
     def _measures(self, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
-        """Bodies that are equal as JSON may be so in another order of keys, which says nothing, but
-        not in another size: then numbers or texts are spelled otherwise."""
+        """Compare the sizes of bodies. Bodies that are equal as JSON may have another order of
+        keys, which does not matter; another size means that numbers or texts are encoded
+        differently."""
         if _is_same_but_for_separators(ours, theirs):
             self._vary(f"{BODY} without {ours[STABLE]['without']}")
             return
@@ -198,22 +204,24 @@ class Comparison:
                 self._differ(key, ours.get(key, ABSENT), theirs.get(key, ABSENT))
 
     def _spelling(self, ours: Mapping[str, str], theirs: Mapping[str, str]) -> None:
-        """In the journal 1.0 is 1: which of them it was, only this tells."""
+        """Compare the encodings of numbers: in the journal 1.0 is 1, and only this tells them
+        apart."""
         mine, others = ours.get(SPELLING), theirs.get(SPELLING)
         if mine != others and not self._has_varied_body:
             self._differ(SPELLING, _unshown(mine), _unshown(others))
 
     def _may_be(self, place: Place, ours: Any, theirs: Any) -> bool:
-        """Whether a value may be the other one: equal, or let vary."""
+        """Return whether the proposed value is equal to the recorded one or allowed to differ from
+        it."""
         if self._is_let_vary(place, ours, theirs):
             return True
         entries_here = self._entries(place)
         if type(ours) is type(theirs) and ours == theirs:
             # Where an id is declared, an equal one must fit its pairs like any other.
-            if any(one.is_id and one.allows(ours) for one in self._rules.at(place)):
+            if any(rule.is_id and rule.allows(ours) for rule in self._rules.at(place)):
                 return False
-            return all(self._fits(one, ours, theirs) for one in entries_here if one.is_id)
-        if any(self._allows(one, ours, theirs) for one in entries_here):
+            return all(self._fits(rule, ours, theirs) for rule in entries_here if rule.is_id)
+        if any(self._allows(rule, ours, theirs) for rule in entries_here):
             return True
         moments = self._rules.moments
         is_free = moments is not None and self._is_moment(moments, ours, theirs)
@@ -227,17 +235,19 @@ class Comparison:
         self._has_varied_body |= is_free and place[0] == "body"
         return is_free
 
-    def _is_moment(self, moments: Moments, ours: Any, theirs: Any) -> bool:
+    def _is_moment(self, moments: Timestamps, ours: Any, theirs: Any) -> bool:
         return moments.allow(ours, theirs) and all(
-            self._is_pair(one, other) for one, other in moments.drawn_ids(ours, theirs)
+            self._is_pair(id_, other) for id_, other in moments.drawn_ids(ours, theirs)
         )
 
     def _entries(self, place: Place) -> tuple[Volatile, ...]:
-        """The entries of the list of volatile fields about a place."""
+        """Return the entries of the list of volatile fields that apply to a location."""
         if len(place) != 2 or place[0] not in ("headers", "query") or not isinstance(place[1], str):
             return ()
-        found = entries("header" if place[0] == "headers" else "query", place[1])
-        return tuple(one for one in found if one.beside is None or one.beside in self._names)
+        listed = entries("header" if place[0] == "headers" else "query", place[1])
+        return tuple(
+            entry for entry in listed if entry.beside is None or entry.beside in self._names
+        )
 
     def _allows(self, entry: Volatile, ours: Any, theirs: Any) -> bool:
         """Return whether an entry lets a value be another one."""
@@ -292,8 +302,8 @@ class Comparison:
         self._found.append(Difference(at, ours, theirs))
 
 
-def headers_left_out(recorded: View, proposed: View) -> Iterator[str]:
-    """The labels of headers that differ and are not compared."""
+def headers_left_out(recorded: ActionView, proposed: ActionView) -> Iterator[str]:
+    """Yield the labels of headers that differ and are not compared."""
     if recorded.left_out == proposed.left_out:
         return
     ours, theirs = recorded.left_out, proposed.left_out
@@ -303,7 +313,7 @@ def headers_left_out(recorded: View, proposed: View) -> Iterator[str]:
             yield entry.label
 
 
-def has_body(view: View) -> bool:
+def has_body(view: ActionView) -> bool:
     """Return whether a request has a body, as far as its head and what was read of it tell."""
     if view.parts.get("body_bytes") or "body" in view.parts:
         return True

@@ -20,18 +20,18 @@ from paddock.model.action import Kind
 from paddock.run.matching.background import BackgroundSteps, marked
 from paddock.run.matching.bindings import Bindings
 from paddock.run.matching.candidates import MAX_SIMILAR, Candidates
-from paddock.run.matching.compare import Comparison, compare
-from paddock.run.matching.rows import (
+from paddock.run.matching.compare import ViewComparison, compare
+from paddock.run.matching.recorded_step import (
     BEYOND_BUDGET,
+    ActionView,
     Difference,
     DivergedBy,
     Early,
     Live,
-    Match,
     MatchResult,
     Mismatch,
     RecordedStep,
-    View,
+    StepMatch,
 )
 from paddock.run.matching.rules import STRICT, Rules
 from paddock.run.matching.sequence import MAX_NAMED, Turns
@@ -70,7 +70,7 @@ class Matcher:
         self._outstanding: set[int] = set()  # of the steps before `_end`
 
     def until(self, k: int) -> None:
-        """Only the steps before k are the past: what comes when all of them are over is live."""
+        """Limit the past to the steps before k: what comes when all of them are over is live."""
         self._end = k
         past = [row for row in self._rows if row.number < k]
         self._background = BackgroundSteps(
@@ -91,7 +91,7 @@ class Matcher:
         """Steps that may come again, or not."""
         return self._optional | {row.number for row in self._all if row.background is not None}
 
-    def background_rule(self, view: View) -> str | None:
+    def background_rule(self, view: ActionView) -> str | None:
         """Return the rule that makes a proposed action background traffic; None if none does."""
         return self._background.rule_of(view)
 
@@ -100,7 +100,7 @@ class Matcher:
         """Return whether there is an end of the past, and it is reached."""
         return self._end is not None and not self._outstanding
 
-    def propose(self, view: View, *, is_stuck: bool = False) -> MatchResult:
+    def propose(self, view: ActionView, *, is_stuck: bool = False) -> MatchResult:
         """Return what a proposed action is. A Match is taken; an Early one is to be proposed again.
 
         `is_stuck` says that a program was held for others that do not come. Whoever starts it by
@@ -114,30 +114,30 @@ class Matcher:
                 return background
         if self.is_live:
             return Live()
-        found = self._candidates.equal(view, self._bindings)
+        equal = self._candidates.equal(view, self._bindings)
         again = self._asked.get(view.digest)
-        if found is None:
+        if equal is None:
             again = again or self._repeated(view)
-            return self._unknown(view) if again is None else Match(again, is_repeat=True)
-        row = found.row
+            return self._unknown(view) if again is None else StepMatch(again, is_repeat=True)
+        row = equal.row
         waits_for = self._waits_for(row)
         if waits_for and not (is_stuck and row.is_contained and again is None):
-            return Early(row, waits_for) if again is None else Match(again, is_repeat=True)
+            return Early(row, waits_for) if again is None else StepMatch(again, is_repeat=True)
         if not row.is_answerable:
             why = (Difference("answer", row.unkept, None),) if row.unkept else ()
             return Mismatch(DivergedBy.UNKEPT, row, why)
-        self._bindings.add(found.pairs)
-        self.varied.update(found.varied)
+        self._bindings.add(equal.pairs)
+        self.varied.update(equal.varied)
         self._take(row, view)
-        return Match(row)
+        return StepMatch(row)
 
-    def give_up(self, view: View) -> Mismatch:
-        """An Early one that has waited long enough."""
-        found = self._candidates.equal(view, self._bindings)
-        if found is None:
+    def give_up(self, view: ActionView) -> Mismatch:
+        """Return the mismatch for an early action that has waited long enough."""
+        equal = self._candidates.equal(view, self._bindings)
+        if equal is None:
             early = self._awaited_end()
             return self._diverged(view) if early is None else _too_early(None, early.waits_for)
-        row = found.row
+        row = equal.row
         return _too_early(row, self._waits_for(row))
 
     def may_answer(self, row: RecordedStep) -> bool:
@@ -153,27 +153,29 @@ class Matcher:
         return self._turns.before(n)
 
     def give_up_answer(self, row: RecordedStep) -> Mismatch:
-        """One that has waited long enough to be answered: what was answered before never came."""
-        late = [one for one in self.held_by(row) if not self._turns.has_come(one)]
+        """Return the mismatch for a step that waited too long to be answered: a step that was
+        answered before it never came."""
+        late = [held for held in self.held_by(row) if not self._turns.has_come(held)]
         late += islice(self._turns.still_to_come(row.answer_n), 1)
         if late:
             return Mismatch(DivergedBy.MISSING, late[0])
         return _too_early(row, self.held_by(row))
 
     def answered(self, row: RecordedStep) -> None:
-        """The row was answered, or has ended."""
+        """Note that the step was answered, or has ended."""
         self._turns.answer(row)
         self._outstanding.discard(row.number)
 
-    def refused(self, view: View) -> RecordedStep | Mismatch | Live:
-        """What a door refuses by itself: equal to any recorded refusal, however often it comes."""
+    def refused(self, view: ActionView) -> RecordedStep | Mismatch | Live:
+        """Match an action that a door refuses by itself: it equals any recorded refusal, however
+        often it comes."""
         if self.is_live:
             return Live()
-        found = self._equal_refusals(view)
-        if not found:
+        refusals = self._equal_refusals(view)
+        if not refusals:
             return self._newly_refused(view)
-        self._refused.update(found)
-        return next(row for row in self._all if row.number == found[0])
+        self._refused.update(refusals)
+        return next(row for row in self._all if row.number == refusals[0])
 
     def is_same_body(self, recorded: Mapping[str, Any], came: Mapping[str, Any]) -> bool:
         """Return whether a body that streamed by, and is compared when its answer is given, may be
@@ -186,14 +188,14 @@ class Matcher:
         if isinstance(stable, Mapping) and stable == came.get("stable"):
             self.varied.update([f"{BODY} without {stable['without']}"])
             return True
-        texts = [_uploaded_text(one) for one in (recorded, came)]
+        texts = [_uploaded_text(record) for record in (recorded, came)]
         return all(texts) and self.is_same_text(*texts)
 
     def is_same_text(self, recorded: str, came: str) -> bool:
         """Return whether a message of a WebSocket may be the recorded one. It is compared as a body
         is: JSON value by value, and what is declared of `body` holds."""
-        views = [View(Kind.HTTP, "", {"body": _as_value(text)}) for text in (recorded, came)]
-        comparison = Comparison(self._rules, self._bindings, limit=1)
+        views = [ActionView(Kind.HTTP, "", {"body": _as_value(text)}) for text in (recorded, came)]
+        comparison = ViewComparison(self._rules, self._bindings, limit=1)
         if comparison.run(*views):
             return False
         self._bindings.add(comparison.pairs)
@@ -201,19 +203,21 @@ class Matcher:
         return True
 
     def missing(self) -> tuple[RecordedStep, ...]:
-        """What has not come. That names were asked for again, or in vain, is not missed."""
+        """Return the steps that have not come. DNS queries that repeat or that failed are not
+        missed."""
         return tuple(row for row in self._all if self._is_missing(row))
 
     def ended(self) -> Mismatch | None:
-        """The agent has ended: what is missing is a divergence."""
+        """Return the divergence of an agent that has ended, if steps are missing."""
         missing = self.missing()
         if missing:
             return Mismatch(DivergedBy.MISSING, missing[0])
         return self._too_few_repeats()
 
     def _too_few_repeats(self) -> Mismatch | None:
-        """A refusal that did not come as often as it was counted. How often a name is asked for
-        depends on the resolver; and what belongs to the past of a fork is not known of a count."""
+        """Return the mismatch for a refusal that came less often than counted. DNS queries are
+        excepted, because their number depends on the resolver, and so are forks, because a count
+        does not say how much of it belongs to their past."""
         for step, left in self._repeats.items():
             row = self._by_step[step]
             if left and self._end is None and row.kind is not Kind.DNS:
@@ -221,9 +225,9 @@ class Matcher:
                 return Mismatch(DivergedBy.MISSING, row, (came,))
         return None
 
-    def _repeated(self, view: View) -> RecordedStep | None:
-        """The refusal that came so often that the rest was counted: one of that count has come.
-        Between which other steps it came is not recorded, so any place is right."""
+    def _repeated(self, view: ActionView) -> RecordedStep | None:
+        """Return the refusal whose further repetitions were only counted, and take one of that
+        count. Between which other steps they came is not recorded, so any position is right."""
         for step, left in self._repeats.items():
             row = self._by_step[step]
             if left and self._turns.has_come(row) and self._is_equal(row, view):
@@ -231,11 +235,11 @@ class Matcher:
                 return row
         return None
 
-    def _is_equal(self, row: RecordedStep, view: View) -> bool:
+    def _is_equal(self, row: RecordedStep, view: ActionView) -> bool:
         recorded = self._candidates.view(row)
         return recorded.digest == view.digest or not compare(recorded, view, self._rules, 1)
 
-    def _take(self, row: RecordedStep, view: View) -> None:
+    def _take(self, row: RecordedStep, view: ActionView) -> None:
         self._turns.come(row)
         if row.kind is Kind.DNS:
             self._asked[view.digest] = row
@@ -251,18 +255,19 @@ class Matcher:
         out = (row for row in self._rows if row.number in self._outstanding)
         return tuple(islice(out, MAX_NAMED))
 
-    def _unknown(self, view: View) -> Early | Mismatch:
-        """Nothing is equal: it is what follows the past, or none of it."""
+    def _unknown(self, view: ActionView) -> Early | Mismatch:
+        """Handle an action that equals no recorded step: it follows the past, or is a mismatch."""
         return self._awaited_end() or self._diverged(view)
 
     def _awaited_end(self) -> Early | None:
-        """When all of the past has come, and only answers are out, the next thing is live soon."""
+        """Return Early if all of the past has come and only answers are outstanding: the next
+        action is live soon."""
         out = self._still_out()
         if not out or not all(self._turns.has_come(row) for row in out):
             return None
         return Early(None, out)
 
-    def _diverged(self, view: View) -> Mismatch:
+    def _diverged(self, view: ActionView) -> Mismatch:
         rows = list(islice(self._turns.next_ones(), MAX_SIMILAR))
         if self._end is not None:
             rows = [row for row in rows if row.number < self._end]
@@ -274,13 +279,16 @@ class Matcher:
         why = Difference("record", f"what was proposed is not whole: {BEYOND_BUDGET}", None)
         return Mismatch(DivergedBy.UNKEPT, row, (why, *differences))
 
-    def _equal_refusals(self, view: View) -> list[int]:
-        ones = self._refusals.items()
-        exact = [step for step, one in ones if one.digest == view.digest]
-        return exact or [step for step, one in ones if not compare(one, view, self._rules, 1)]
+    def _equal_refusals(self, view: ActionView) -> list[int]:
+        refusals = self._refusals.items()
+        exact = [step for step, refusal in refusals if refusal.digest == view.digest]
+        return exact or [
+            step for step, refusal in refusals if not compare(refusal, view, self._rules, 1)
+        ]
 
-    def _newly_refused(self, view: View) -> Mismatch:
-        """In the record its door let it come to the gate, or it did not come at all."""
+    def _newly_refused(self, view: ActionView) -> Mismatch:
+        """Return the mismatch for a refusal that the record does not have: there the door let the
+        action reach the gate, or it did not come at all."""
         diverged = self._diverged(view)
         if diverged.row is None or diverged.differences:
             return diverged
@@ -304,8 +312,8 @@ class Matcher:
 
 
 def _questions_again(rows: Iterable[RecordedStep]) -> frozenset[int]:
-    """Questions for names that were asked before. How often one is asked depends on the resolver's
-    patience, and on nothing that an agent does."""
+    """Return the DNS queries that repeat an earlier one. How often a name is queried depends on the
+    resolver's timeouts and on nothing that the agent does."""
     seen: set[bytes] = set()
     again: set[int] = set()
     for row in rows:
@@ -326,8 +334,8 @@ def _as_value(text: str) -> Any:
 
 
 def _uploaded_text(record: Mapping[str, Any]) -> str:
-    """The text of an upload, without the checksum that AWS's SDKs send behind it; empty if there is
-    none, or not all of it is kept."""
+    """Return the text of an upload without the checksum trailer that AWS's SDKs append; empty if
+    there is none or not all of it was stored."""
     text = record.get("body")
     if not isinstance(text, str) or record.get("is_cut"):
         return ""
@@ -339,6 +347,6 @@ def _is_refusal(row: RecordedStep) -> bool:
 
 
 def _too_early(row: RecordedStep | None, waits_for: tuple[RecordedStep, ...]) -> Mismatch:
-    steps = ", ".join(str(one.number) for one in waits_for)
+    steps = ", ".join(str(step.number) for step in waits_for)
     after = f"after step {steps} was answered" if steps else "later"
     return Mismatch(DivergedBy.ORDER, row, (Difference("order", after, "before that"),))

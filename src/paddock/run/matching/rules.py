@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from paddock.model.errors import InvalidInput
-from paddock.policy.beside import BesideRule
-from paddock.run.matching.moments import Moments, is_moment, is_unix
+from paddock.policy.background import BackgroundRule
+from paddock.run.matching.timestamps import Timestamps, is_moment, is_unix
 
 ANYWHERE = "*"
 MAX_VARIED = 4096  # characters of a text that a shape is tried on
@@ -45,7 +45,7 @@ class Vary(msgspec.Struct, frozen=True):
         return self.as_ == "id"
 
     def allows(self, value: Any) -> bool:
-        """Whether the value has the shape."""
+        """Return whether the value has the declared shape."""
         if self.as_ == "any":
             return True
         if not isinstance(value, str | int | float) or isinstance(value, bool):
@@ -62,44 +62,46 @@ class Rules(msgspec.Struct, frozen=True):
     no part of what the agent does."""
 
     vary: tuple[Vary, ...] = ()
-    moments: Moments | None = None
-    beside: tuple[BesideRule, ...] = ()
+    moments: Timestamps | None = None
+    beside: tuple[BackgroundRule, ...] = ()
 
     def at(self, place: tuple[str | int, ...]) -> list[Vary]:
-        """All that are about the place."""
-        return [one for one in self.vary if one.is_at(place)]
+        """Return the rules for a location."""
+        return [rule for rule in self.vary if rule.is_at(place)]
 
     @property
     def lets_any_body(self) -> bool:
         """Return whether `body=any` is declared."""
-        return any(one.as_ == "any" and one.words == ("body",) for one in self.vary)
+        return any(rule.as_ == "any" and rule.words == ("body",) for rule in self.vary)
 
     @property
     def has_ids(self) -> bool:
-        return any(one.is_id for one in self.vary)
+        return any(rule.is_id for rule in self.vary)
 
 
 STRICT = Rules()
 
 
-def vary_of(said: str | Mapping[str, Any]) -> Vary:
-    """From `AT=AS`, or from `{at: AT, as: AS}` of a paddock file. Raises InvalidInput."""
-    if isinstance(said, str):
-        at, found, as_ = _parted(said)
-        if not found:
-            raise InvalidInput(f"{said!r:.100} is not PLACE=SHAPE", hint="body.created=date")
-    elif set(said) == {"at", "as"} and all(isinstance(one, str) for one in said.values()):
-        at, as_ = said["at"], said["as"]
+def vary_of(declared: str | Mapping[str, Any]) -> Vary:
+    """Parse `AT=AS`, or `{at: AT, as: AS}` of a paddock file. Raises InvalidInput."""
+    if isinstance(declared, str):
+        at, separator, as_ = _parted(declared)
+        if not separator:
+            raise InvalidInput(f"{declared!r:.100} is not PLACE=SHAPE", hint="body.created=date")
+    elif set(declared) == {"at", "as"} and all(
+        isinstance(value, str) for value in declared.values()
+    ):
+        at, as_ = declared["at"], declared["as"]
     else:
-        raise InvalidInput(f"{dict(said)!r:.100} is not {{at: PLACE, as: SHAPE}}")
+        raise InvalidInput(f"{dict(declared)!r:.100} is not {{at: PLACE, as: SHAPE}}")
     return Vary(at, as_, _place(at, as_), _pattern(as_))
 
 
-def _parted(said: str) -> tuple[str, str, str]:
-    """At the first `=` that is not inside of quotes."""
-    end = said.rfind('"]') + 2 if '"]' in said.partition("=re:")[0] else 0
-    at, found, as_ = said[end:].partition("=")
-    return (said[:end] + at).strip(), found, as_.strip()
+def _parted(declared: str) -> tuple[str, str, str]:
+    """Split at the first `=` that is not inside quotes."""
+    end = declared.rfind('"]') + 2 if '"]' in declared.partition("=re:")[0] else 0
+    at, separator, as_ = declared[end:].partition("=")
+    return (declared[:end] + at).strip(), separator, as_.strip()
 
 
 def _place(at: str, as_: str) -> tuple[str | int, ...]:
@@ -115,16 +117,16 @@ def _place(at: str, as_: str) -> tuple[str | int, ...]:
 
 
 def words_of(at: str) -> tuple[str | int, ...]:
-    """The words that lead to a place. Raises InvalidInput."""
+    """Return the path segments of a location. Raises InvalidInput."""
     words: list[str | int] = []
     end = 0
     while end < len(at):
-        found = _WORD.match(at, end)
-        if found is None:
+        match = _WORD.match(at, end)
+        if match is None:
             raise InvalidInput(f"{at!r:.100} names no place", hint="body.items[*].id")
-        quoted, index, name = found.groups()
+        quoted, index, name = match.groups()
         words.append(_word(quoted, index, name))
-        end = found.end()
+        end = match.end()
     return _lowered(words)
 
 
@@ -137,7 +139,7 @@ def _word(quoted: str | None, index: str | None, name: str) -> str | int:
 
 
 def _lowered(words: list[str | int]) -> tuple[str | int, ...]:
-    """Names of headers are compared in lower case."""
+    """Put header names in lower case, because they are compared so."""
     if words and words[0] == "headers":
         return tuple(word.lower() if isinstance(word, str) else word for word in words)
     return tuple(words)

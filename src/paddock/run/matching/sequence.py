@@ -8,7 +8,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 
 MAX_NAMED = 20  # steps that somebody is told to wait for
 
@@ -35,12 +35,13 @@ class Turns:
         return row.number in self._answered
 
     def is_turn(self, row: RecordedStep) -> bool:
-        """Whether all that happened before it has been answered."""
+        """Return whether everything that happened before the step has been answered."""
         return row.proposed_n < self._horizon
 
     def may_answer(self, row: RecordedStep) -> bool:
-        """Whether all that was settled before it has been answered, and all that was proposed
-        before that has come: what an agent does next may depend on which answer it had first."""
+        """Return whether everything that was settled before the step has been answered, and
+        everything that was proposed before that has come: what an agent does next may depend on
+        which answer it had first."""
         if row.is_contained or row.is_unseen or row.number in self._optional:
             return True
         if row.settled_n is None or row.answer_n > self._horizon:
@@ -59,11 +60,11 @@ class Turns:
             self._next += 1
 
     def before(self, n: float) -> tuple[RecordedStep, ...]:
-        """Those not answered that were answered before record n, the first of them."""
+        """Return the first of the unanswered steps that were answered before record n."""
         return tuple(islice(self._open_before(n), MAX_NAMED))
 
     def still_to_come(self, n: float) -> Iterator[RecordedStep]:
-        """Those that were proposed before record n, and have not come."""
+        """Yield the steps that were proposed before record n and have not come."""
         for row in islice(self._rows, self._first, None):
             if row.proposed_n >= n:
                 return
@@ -71,7 +72,7 @@ class Turns:
                 yield row
 
     def next_ones(self) -> Iterator[RecordedStep]:
-        """Those whose turn it is and that have not come, the earliest first."""
+        """Yield the steps whose turn it is and that have not come, the earliest first."""
         for row in islice(self._rows, self._first, None):
             if not self.is_turn(row):
                 return
@@ -94,5 +95,6 @@ class Turns:
 
 
 def _place(row: RecordedStep) -> tuple[float, int]:
-    """Of several whose answers began at one moment, the one that was over first."""
+    """Return the sort key: of several answers that began at the same record, the one that was over
+    first."""
     return row.answer_n, row.settled_n or 0

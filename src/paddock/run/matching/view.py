@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.doors.network.stable_digests import STABLE
+from paddock.doors.network.bodies.stable_digests import STABLE
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Kind
-from paddock.run.matching.rows import RecordedStep, View
+from paddock.run.matching.recorded_step import ActionView, RecordedStep
 from paddock.run.matching.volatile import dropped, has_ids
 
 MAX_PAIRS = 2000  # of a query; a longer one is compared as one text
@@ -55,34 +55,36 @@ def view_of(
     name: str,
     arguments: Mapping[str, Any],
     keyed: Mapping[str, str] | None = None,
-) -> View:
-    """The view of a proposed action. The arguments are masked as the journal would mask them, and
-    `keyed` has the keyed hashes of what does not show in them."""
+) -> ActionView:
+    """Return the view of a proposed action. The arguments are masked as the journal would mask
+    them, and `keyed` has the keyed hashes of what they do not show."""
     return _view(kind, name, as_json(arguments), keyed or {})
 
 
-def row_view(row: RecordedStep) -> View:
-    """The view of a recorded step."""
+def row_view(row: RecordedStep) -> ActionView:
+    """Return the view of a recorded step."""
     return _view(row.kind, row.name, row.arguments, row.keyed)
 
 
-def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[str, str]) -> View:
+def _view(
+    kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[str, str]
+) -> ActionView:
     left = _BY_KIND.get(kind, frozenset())
-    said = {key: value for key, value in arguments.items() if key not in left}
+    compared = {key: value for key, value in arguments.items() if key not in left}
     if kind in _ADDRESSED:
-        parts = _request(_whole(said) if kind is Kind.MODEL else said)
+        parts = _request(_whole(compared) if kind is Kind.MODEL else compared)
     elif kind in _NAMED:
-        parts = {"name": name, "arguments": _plain(said)}
+        parts = {"name": name, "arguments": _plain(compared)}
     else:
-        parts = _plain(said)
+        parts = _plain(compared)
     inner = "arguments" if kind in _NAMED else ""
     places = {_place(pointer, inner): value for pointer, value in keyed.items()}
     common = (kind, *(parts.get(key) for key in _PLACED.get(kind, ("name",))))
     digest = _digest(kind, parts, places)
-    headers = said.get("headers") if kind in _ADDRESSED else None
+    headers = compared.get("headers") if kind in _ADDRESSED else None
     if not isinstance(headers, Mapping):
-        return View(kind, name, parts, places, common, digest)
-    return View(
+        return ActionView(kind, name, parts, places, common, digest)
+    return ActionView(
         kind,
         name,
         parts,
@@ -94,22 +96,22 @@ def _view(kind: Kind, name: str, arguments: Mapping[str, Any], keyed: Mapping[st
     )
 
 
-def _whole(said: dict[str, Any]) -> dict[str, Any]:
-    """A request to a model that is there in full, as the body that was sent. It is `body`, or its
-    messages are there, and the rest of it is `request`."""
-    if isinstance(said.get("body"), dict):
-        return {key: value for key, value in said.items() if key not in _TOLD_BY_BODY}
-    if not isinstance(said.get("messages"), list):
-        return said
-    request = said.get("request")
+def _whole(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a model request that is there in full, as the body that was sent: it is `body`, or it
+    is made of its messages and of `request`, which holds the rest."""
+    if isinstance(arguments.get("body"), dict):
+        return {key: value for key, value in arguments.items() if key not in _TOLD_BY_BODY}
+    if not isinstance(arguments.get("messages"), list):
+        return arguments
+    request = arguments.get("request")
     body = dict(request) if isinstance(request, dict) else {}
-    body |= {key: said[key] for key in _SENT if said.get(key) is not None}
+    body |= {key: arguments[key] for key in _SENT if arguments.get(key) is not None}
     left = _TOLD_BY_BODY if isinstance(request, dict) else _TOLD_BY_BODY - _OF_REQUEST
-    return {**{key: value for key, value in said.items() if key not in left}, "body": body}
+    return {**{key: value for key, value in arguments.items() if key not in left}, "body": body}
 
 
-def _request(said: Mapping[str, Any]) -> dict[str, Any]:
-    parts = {key: _plain(value) for key, value in said.items()}
+def _request(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    parts = {key: _plain(value) for key, value in arguments.items()}
     if isinstance(parts.get("headers"), dict):
         parts["headers"] = _compared_headers(parts["headers"])
     if isinstance(parts.get("query"), str):
@@ -128,15 +130,16 @@ def _compared_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _pairs(query: str) -> list[list[str]] | str:
-    """In order and as they were spelled: to a server the second of two equal names may count."""
-    words = query.split("&")
-    if len(words) > MAX_PAIRS:
+    """Return the query's pairs in order and as they were encoded: to a server the second of two
+    equal names may count."""
+    pairs = query.split("&")
+    if len(pairs) > MAX_PAIRS:
         return query
-    return [list(word.partition("="))[::2] if "=" in word else [word] for word in words]
+    return [list(word.partition("="))[::2] if "=" in word else [word] for word in pairs]
 
 
 def _plain(value: Any) -> Any:
-    """The value as the journal reads it back."""
+    """Return the value as the journal reads it back."""
     kind = type(value)
     if kind is float:
         return int(value) if value.is_integer() and abs(value) < _MAX_WHOLE else value
@@ -148,7 +151,8 @@ def _plain(value: Any) -> Any:
 
 
 def _place(pointer: str, inner: str = "") -> str:
-    """`/body/keys/0` as `body.keys[0]`; what is no pointer is a place already."""
+    """Convert a JSON pointer to a location: `/body/keys/0` to `body.keys[0]`. Anything else is a
+    location already."""
     if not pointer.startswith("/"):
         return pointer
     words = [word.replace("~1", "/").replace("~0", "~") for word in pointer[1:].split("/")]
@@ -157,7 +161,7 @@ def _place(pointer: str, inner: str = "") -> str:
 
 
 def step_in(key: str | int) -> str:
-    """One more word of a place."""
+    """Return one more segment of a location."""
     if isinstance(key, int):
         return f"[{key}]"
     return f'["{key}"]' if set(key) & _ODD or not key else f".{key}"

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 import msgspec
 
-from paddock.doors.network.signatures import stable_jwt
+from paddock.doors.network.secrets.signatures import stable_jwt
 
 # Not of versions 3, 5 and 8: those may be computed from a name, and then say something by being
 # equal. Some SDKs set no version at all.

@@ -12,7 +12,7 @@ from paddock.gate.recorded_answers import RecordedOutcome
 from paddock.model.action import Action, Decision, Effect, Kind, Outcome, Verdict
 from paddock.model.events import BackgroundCounted
 from paddock.policy.decide import Policy
-from paddock.run.matching.rows import Background, RecordedStep
+from paddock.run.matching.recorded_step import Background, RecordedStep
 
 EMPTY_ANSWER = {"status": 204, "headers": {}}
 _NOT_CONNECTED = "A connection of background traffic is not made again."
@@ -32,7 +32,7 @@ class BackgroundTraffic:
 
     @property
     def count(self) -> int:
-        """How many came, each as often as it did."""
+        """The number of background actions that came."""
         return sum(self._rules.values())
 
     def outcome(

@@ -21,10 +21,10 @@ from msgspec.structs import replace as with_changes
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.sources import BoxSources, HostSecrets
-from paddock.doors.network.inside_state import InsideState
+from paddock.doors.network.inside_api.state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
-from paddock.fence.container.stillness import lines_of_work, settled
 from paddock.fence.offload import offload
+from paddock.fence.processes.quiescence import concurrency, wait_until_quiescent
 from paddock.gate.signed_journals import check_step_signed, check_trusted
 from paddock.journal.errors import JournalBroken
 from paddock.model.action import Kind
@@ -40,8 +40,8 @@ from paddock.model.steps import AGENT_STEP
 from paddock.policy.decide import Policy
 from paddock.run.files import home_of, restore_files, store_of
 from paddock.run.matching.background import marked
-from paddock.run.matching.forkable import check_forkable, places
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.fork_points import check_forkable, places
+from paddock.run.matching.recorded_step import RecordedStep
 from paddock.run.matching.rules import Rules
 from paddock.run.order import Order, changed, order_of, sets_of, with_sets
 from paddock.run.replay.past_world import past_world
@@ -64,11 +64,11 @@ from paddock.run.session import (
     Watcher,
     called,
 )
-from paddock.state.descent import shown
+from paddock.state.files.descent import shown
 from paddock.state.home import Home
-from paddock.state.trees.held import NotWrittenByAgent
+from paddock.state.trees.held_files import NotWrittenByAgent
 from paddock.state.trees.known_states import node_at, unlike_any
-from paddock.state.trees.restoring import NotStored, Restored
+from paddock.state.trees.restore import NotStored, Restored
 
 if TYPE_CHECKING:
     from paddock.world.world import World
@@ -341,9 +341,9 @@ class ForkMode(_ForkMode):
         own part, and none may be helped."""
         recorded, box, recorder = self._plan.recorded, run.box, run.recorder
         init_pid = box.machine.init_pid
-        if not has_overlaps(recorded.steps) and lines_of_work(init_pid) < 2:
+        if not has_overlaps(recorded.steps) and concurrency(init_pid) < 2:
             return await restore_files(box, tree, recorder, first=recorded.tree_at(AGENT_STEP))
-        await settled(init_pid, _QUIESCENCE_S)
+        await wait_until_quiescent(init_pid, _QUIESCENCE_S)
         present = await recorder.look()
         if present is None or present.tree == tree:
             return Restored()

@@ -11,10 +11,10 @@ from paddock.model.action import Kind
 from paddock.model.errors import IntegrityError, InvalidInput, NotFound
 from paddock.policy.decide import Policy
 from paddock.run.matching.background import marked
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 from paddock.run.replay.policy_epochs import PolicyHistory
 from paddock.run.replay.recorded_run import RecordedRun
-from paddock.world.going_back import Life, Past
+from paddock.world.checkpoint import AncestorRun, WorldCheckpoint
 
 if TYPE_CHECKING:
     from paddock.policy.world import StandInTerms
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from paddock.state.home import Home
 
 _SPEAKING = (Kind.HTTP, Kind.MODEL, Kind.CONNECT)
-_MAX_LIVES = 100  # of a lineage; a journal that was made up may have no end of it
+_MAX_ANCESTORS = 100  # of a lineage; a journal that was made up may have no end of it
 
 
-def past_world(home: Home, plan: ForkPlan) -> Past:
+def past_world(home: Home, plan: ForkPlan) -> WorldCheckpoint:
     """Return the world that a fork begins with."""
-    lives = tuple(_lives(home, plan.recorded, plan.at))
-    nearest = lives[0]
+    ancestors = tuple(_ancestors(home, plan.recorded, plan.at))
+    nearest = ancestors[0]
     had = {place: service for place, service in nearest.keeps if place in nearest.positions}
     spoken = list(_spoken(plan))
-    return Past(
+    return WorldCheckpoint(
         home=home.root,
         step=plan.at,
-        lives=lives,
+        ancestors=ancestors,
         needed={**had, **{one.place: one.service for _, one in spoken}},
         # Background traffic speaks at any time.
         used=frozenset(one.place for step, one in spoken if step.background is None),
@@ -60,25 +60,26 @@ def _stand_in(policy: Policy, step: RecordedStep) -> StandInTerms | None:
     return None if where is None else policy.world.at(where)
 
 
-def _lives(home: Home, recorded: RecordedRun, at: int) -> Iterator[Life]:
+def _ancestors(home: Home, recorded: RecordedRun, at: int) -> Iterator[AncestorRun]:
     """Yield the run, and those before it that had the same past."""
     run: RecordedRun | None = recorded
-    for _ in range(_MAX_LIVES):
+    for _ in range(_MAX_ANCESTORS):
         if run is None:
             return
         keeps = frozenset(
             (place, service) for place, service in _keeps(run, at) if not _is_undone(run, at, place)
         )
-        yield Life(run.run, keeps, _positions(run, at))
+        yield AncestorRun(run.run, keeps, _positions(run, at))
         run = _parent(home, run, at)
 
 
 def _keeps(recorded: RecordedRun, at: int) -> frozenset[tuple[str, str]]:
-    """A fork has copies of the stand-ins that its own terms have, and no others: those that stood
-    there all along, from the step before on, have their whole past."""
+    """Return the stand-ins whose whole past a fork has. A fork has copies of the stand-ins that its
+    own policy declares: those that were declared from the step before on have their whole past."""
     standing = [
         frozenset(
-            (one.place, one.service) for one in (policy.world.stand_ins if policy.world else ())
+            (stand_in.place, stand_in.service)
+            for stand_in in (policy.world.stand_ins if policy.world else ())
         )
         for policy in PolicyHistory.of(recorded).since(max(at - 1, 0))
     ]
@@ -86,12 +87,12 @@ def _keeps(recorded: RecordedRun, at: int) -> frozenset[tuple[str, str]]:
 
 
 def _positions(recorded: RecordedRun, at: int) -> dict[str, int]:
-    """How far each store had come before the step, by the last note about it."""
-    found: dict[str, int] = {}
+    """Return the position of each store before the step, from the last event about it."""
+    latest: dict[str, int] = {}
     for step, positions in recorded.world_positions:
         if step is None or step < at:
-            found.update(positions)
-    return found
+            latest.update(positions)
+    return latest
 
 
 def _is_undone(recorded: RecordedRun, at: int, place: str) -> bool:
@@ -110,7 +111,7 @@ def _is_undone(recorded: RecordedRun, at: int, place: str) -> bool:
 
 
 def _parent(home: Home, recorded: RecordedRun, at: int) -> RecordedRun | None:
-    """The run whose life it had until that step, if its journal is there."""
+    """Return the run whose past it shares until that step, if its journal is there."""
     lineage = recorded.opened.lineage
     if lineage is None or not lineage.run or "/" in lineage.run:
         return None

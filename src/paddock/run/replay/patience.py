@@ -7,7 +7,7 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 
 PATIENCE_S = 10.0  # beyond the record: a busy machine may be slow to start a program
 
@@ -16,13 +16,13 @@ class Patience:
     """Waits as long as something moves, and so long after it has moved last."""
 
     def __init__(self, moments: Mapping[int, float], more_s: float) -> None:
-        """`moments` says when steps were proposed and settled, by record and in their order."""
+        """Take when steps were proposed and settled, by record and in their order (`moments`)."""
         self._moments = moments
         self._records = list(moments)
         self._more_s = more_s
 
     async def waits(self, moved: asyncio.Event, limit_s: float) -> bool:
-        """Whether something moved; False when it did not for long enough."""
+        """Wait until something moves. Return False when nothing did for long enough."""
         try:
             await asyncio.wait_for(moved.wait(), limit_s)
         except TimeoutError:
@@ -30,17 +30,19 @@ class Patience:
         return True
 
     def for_answer(self, row: RecordedStep) -> float:
-        """A step that has come, until it may be answered: what came meanwhile in the record."""
+        """Return how long a step that has come may wait to be answered: as long as other steps took
+        to come in the record."""
         return self._more_s + self._took(row)
 
     def for_turn(self, row: RecordedStep | None, waits_for: Iterable[RecordedStep]) -> float:
-        """A step that comes too early, until those before it were answered. None: what follows."""
+        """Return how long an early step may wait for those before it to be answered. None stands
+        for what follows the past."""
         others = list(waits_for)
         longest = max(map(self._took, others), default=0.0)
         if row is None or not others:
             return self._more_s + longest
         # The first of them may still have to come: it did so a while after what was before it.
-        begin = self._before(min(one.proposed_n for one in others))
+        begin = self._before(min(step.proposed_n for step in others))
         until = self._moments.get(row.proposed_n, begin)
         return self._more_s + max(longest, until - begin)
 
@@ -50,6 +52,6 @@ class Patience:
         return max(0.0, end - begin)
 
     def _before(self, n: int) -> float:
-        """When something moved last before a record."""
-        place = bisect_left(self._records, n)
-        return self._moments[self._records[max(0, place - 1)]] if self._records else 0.0
+        """Return when something last happened before a record."""
+        index = bisect_left(self._records, n)
+        return self._moments[self._records[max(0, index - 1)]] if self._records else 0.0

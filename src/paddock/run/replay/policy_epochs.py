@@ -16,7 +16,7 @@ from paddock.policy.decide import Policy
 from paddock.run.order import load_policy
 
 if TYPE_CHECKING:
-    from paddock.run.matching.rows import RecordedStep
+    from paddock.run.matching.recorded_step import RecordedStep
     from paddock.run.order import Order
     from paddock.run.replay.recorded_run import RecordedRun
 
@@ -80,7 +80,7 @@ class PolicyEpochs:
         self._change = change
 
     async def reach(self, step: int, *, is_answered: bool) -> None:
-        """This step has come, or is about to be answered."""
+        """Apply the policy changes up to a step that has come, or that is about to be answered."""
         if is_answered:
             self._open.discard(step)
         before, self._last_step = self._last_step, max(self._last_step, step)

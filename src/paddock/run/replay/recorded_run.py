@@ -19,7 +19,7 @@ import msgspec
 from paddock.journal.blobs import BYTES
 from paddock.journal.conversations import request_of, whole_arguments
 from paddock.journal.log import Covered, RunLog
-from paddock.journal.writer import Entry
+from paddock.journal.writer import JournalEntry
 from paddock.model.action import Action, Decision, Kind, Outcome
 from paddock.model.errors import IntegrityError, InvalidInput, NotSigned
 from paddock.model.events import (
@@ -38,7 +38,7 @@ from paddock.model.events import (
     WorldChanged,
 )
 from paddock.model.steps import AGENT_STEP, E, Step, whole_number
-from paddock.run.matching.rows import BEYOND_BUDGET, RecordedStep
+from paddock.run.matching.recorded_step import BEYOND_BUDGET, RecordedStep
 
 # What is said of a model call besides the request itself.
 _ABOUT_REQUEST = frozenset(
@@ -157,9 +157,9 @@ class RecordedRun:
         noted = sorted(self.trees)
         trees = {}
         for step in self.steps:
-            place = bisect(noted, step.number)
-            if place:
-                trees[step.number] = self.trees[noted[place - 1]]
+            index = bisect(noted, step.number)
+            if index:
+                trees[step.number] = self.trees[noted[index - 1]]
         return trees
 
     def tree_at(self, step: int) -> str | None:
@@ -244,7 +244,7 @@ class RecordedRun:
         """Return the step of this kind that was part of the answer of another one."""
         return next((inner for inner in self._inside.get(step, ()) if inner.kind is kind), None)
 
-    def inner_entries(self, step: int) -> tuple[Entry, ...]:
+    def inner_entries(self, step: int) -> tuple[JournalEntry, ...]:
         """Return the events of tool calls that were part of the answer of this step."""
         tools = [inner for inner in self._inside.get(step, ()) if inner.kind is Kind.TOOL]
         return tuple(entry for inner in tools for entry in self._entries(inner.number))
@@ -257,7 +257,7 @@ class RecordedRun:
             outer[recorded.number] = outer.get(recorded.within or 0, recorded.number)
         return frozenset(number for number, first in outer.items() if first < step <= number)
 
-    def edited(self, step: int) -> tuple[Action, tuple[Entry, ...]] | None:
+    def edited(self, step: int) -> tuple[Action, tuple[JournalEntry, ...]] | None:
         """Return what an approver made of this step: the action, its proposal and its decision."""
         edited = self._edited_step(self._steps[step])
         if edited is None:
@@ -267,14 +267,14 @@ class RecordedRun:
         ]
         return self._action(edited), tuple(entries)
 
-    def _entries(self, step: int) -> Iterator[Entry]:
+    def _entries(self, step: int) -> Iterator[JournalEntry]:
         source = RecordedSource(self.run, step)
         for record in self._steps[step].records:
             if isinstance(record.event, _PASSED_ON):
                 event = self._whole(record, type(record.event))
                 if isinstance(event, Decided):
                     event = msgspec.structs.replace(event, replayed_from=source)
-                yield Entry(event, step)
+                yield JournalEntry(event, step)
 
     def _action(self, step: Step) -> Action:
         record = step.record(Proposed)

@@ -14,21 +14,21 @@ from msgspec.structs import replace as with_changes
 
 from paddock.doors.machine.engine import Engine
 from paddock.doors.machine.sources import BoxSources, NoWorld, PlaceholderSecrets
-from paddock.doors.network.inside_envs import faketime_envs
-from paddock.doors.network.inside_state import InsideState
+from paddock.doors.network.inside_api.environment import faketime_envs
+from paddock.doors.network.inside_api.state import InsideState
 from paddock.doors.trust import NO_TRUST, Trust, check_trust
 from paddock.gate.run_keys import run_key
 from paddock.gate.signed_journals import check_trusted
-from paddock.journal.keyed import Keyed
+from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Lineage
 from paddock.model.steps import AGENT_STEP
-from paddock.policy.beside import USUAL, beside_of
+from paddock.policy.background import USUAL, background_rule
 from paddock.run.configuration import given_envs, stdin_of
 from paddock.run.files import restore_files
-from paddock.run.matching.moments import SLACK_S, Moments
-from paddock.run.matching.rows import Difference, DivergedBy
+from paddock.run.matching.recorded_step import Difference, DivergedBy
 from paddock.run.matching.rules import Rules, vary_of
+from paddock.run.matching.timestamps import SLACK_S, Timestamps
 from paddock.run.order import TIMEOUT_S, Order
 from paddock.run.replay.patience import PATIENCE_S
 from paddock.run.replay.policy_epochs import PolicyHistory
@@ -185,7 +185,7 @@ def rules_for(recorded: RecordedRun, past: PastOptions) -> Rules:
     the options say and, unless that is dropped, what the file says or else the usual."""
     # With libfaketime the present is the recorded time.
     now = (recorded.window[0] - SLACK_S, time.time() + _LONGEST_S)
-    moments = Moments.of_run(*recorded.window, now)
+    moments = Timestamps.of_run(*recorded.window, now)
     declared: Sequence[str] = ()
     if not past.drops_beside:
         of_file = recorded.configured.beside
@@ -194,7 +194,7 @@ def rules_for(recorded: RecordedRun, past: PastOptions) -> Rules:
     return Rules(
         tuple(vary_of(text) for text in (*recorded.configured.vary, *past.vary)),
         moments,
-        tuple(beside_of(text) for text in texts),
+        tuple(background_rule(text) for text in texts),
     )
 
 
@@ -213,7 +213,7 @@ def recorded_order(
     if not cwd.is_dir():
         raise InvalidInput(f"the project of {recorded.run} is not there any more: {cwd}")
     configured = recorded.configured
-    keyed = Keyed(run_key(home, recorded.directory, recorded.root))
+    keyed = ValueHmac(run_key(home, recorded.directory, recorded.root))
     return Order(
         command=argv,
         cwd=cwd,

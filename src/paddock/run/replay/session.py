@@ -30,15 +30,15 @@ from typing import TYPE_CHECKING, Any, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from paddock.doors.network.pacing import Pacer
-from paddock.doors.network.requests import SENT
-from paddock.gate.ledger import Deed
+from paddock.doors.network.layers.pacer import Pacer
+from paddock.doors.network.request import SENT
+from paddock.gate.ledger import PastAction
 from paddock.gate.recorded_answers import EditedStep, RecordedOutcome, ReplayDiverged
 from paddock.gate.run_keys import run_key
 from paddock.journal.errors import JournalBroken
-from paddock.journal.keyed import Keyed, keyed_leaves
 from paddock.journal.log import RunLog
-from paddock.journal.sealing import Sealer
+from paddock.journal.secrets.seal import Sealer
+from paddock.journal.secrets.value_hmac import ValueHmac, hmac_leaves
 from paddock.model.action import Action, Kind
 from paddock.model.errors import InvalidInput, PaddockError
 from paddock.model.events import BackgroundCounted, Diverged, TermsChanged, Varied
@@ -46,20 +46,20 @@ from paddock.model.steps import AGENT_STEP
 from paddock.run.matching.candidates import told_by_body
 from paddock.run.matching.compare import compare
 from paddock.run.matching.matcher import Matcher
-from paddock.run.matching.rows import (
+from paddock.run.matching.recorded_step import (
     ABSENT,
+    ActionView,
     Background,
     Difference,
     DivergedBy,
     Early,
     Live,
-    Match,
     Mismatch,
     RecordedStep,
-    View,
+    StepMatch,
 )
 from paddock.run.matching.rules import Rules
-from paddock.run.matching.showing import visible
+from paddock.run.matching.text import visible
 from paddock.run.matching.view import row_view, view_of
 from paddock.run.order import policy_source
 from paddock.run.replay.background import BackgroundTraffic
@@ -91,8 +91,8 @@ class Divergence(msgspec.Struct, frozen=True):
     kind: DivergedBy
     step: int | None
     differences: tuple[Difference, ...]
-    recorded: View | None
-    proposed: View | None
+    recorded: ActionView | None
+    proposed: ActionView | None
 
     @property
     def text(self) -> str:
@@ -159,7 +159,7 @@ class ReplaySession:
         self._options = options
         self._on_live = on_live
         key = run_key(home, recorded.directory, recorded.root)
-        self._keyed = Keyed(key)
+        self._keyed = ValueHmac(key)
         self._sealer = Sealer(key)
         self._matcher = Matcher(recorded.steps, options.rules)
         if options.until is not None:
@@ -195,8 +195,8 @@ class ReplaySession:
     # ---- the run that it belongs to --------------------------------------------------------------
 
     async def attach(self, run: ActiveRun) -> None:
-        """Bind it to the run that has started, before the agent does. New steps get numbers behind
-        those of the record."""
+        """Bind the session to the run that has started, before the agent does. New steps are
+        numbered after those of the record."""
         self._active = run
         self._pacer = Pacer(run.box.machine.init_pid, QUIESCENCE_S)
         first_new = self._options.until or self._recorded.last_step + 1
@@ -220,7 +220,7 @@ class ReplaySession:
         await self._run.box.network.change_terms(epoch.policy, cuts=False)
         done = self._recorded.done_before(min(epoch.at, last_step + 1))
         gate.count_past(
-            Deed(action, outcome, history.at(action.step or 0)) for action, outcome in done
+            PastAction(action, outcome, history.at(action.step or 0)) for action, outcome in done
         )
 
     # ---- what the gate asks (RecordedAnswers) ----------------------------------------------------
@@ -243,7 +243,7 @@ class ReplaySession:
         is_stuck = False
         while True:
             match self._matcher.propose(view, is_stuck=is_stuck):
-                case Match(step, is_repeat):
+                case StepMatch(step, is_repeat):
                     self._move()
                     await self._epochs.reach(step.number, is_answered=False)
                     return self._outcome(step, is_repeat=is_repeat)
@@ -318,7 +318,9 @@ class ReplaySession:
     async def _until(self, step: RecordedStep, n: int) -> None:
         """Hold a part of an answer that goes on until what came before it then has come again."""
         limit_s = self._patience.for_answer(step)
-        while late := [one for one in self._matcher.before(n) if one.number != step.number]:
+        while late := [
+            earlier for earlier in self._matcher.before(n) if earlier.number != step.number
+        ]:
             if not await self._patience.waits(self._moved, limit_s):
                 raise self._diverge(Mismatch(DivergedBy.MISSING, late[0]), None)
 
@@ -337,7 +339,7 @@ class ReplaySession:
                 return
 
     def _answered(self, step: RecordedStep) -> None:
-        """From now on the agent may act on it."""
+        """Note that the agent may act on the answer from now on."""
         if step.within is None:
             self._matcher.answered(step)
         self._move()
@@ -377,7 +379,7 @@ class ReplaySession:
             unsealed=partial(self._unsealed, settled.result),
         )
 
-    def _inner_outcome(self, step: RecordedStep, view: View) -> RecordedOutcome:
+    def _inner_outcome(self, step: RecordedStep, view: ActionView) -> RecordedOutcome:
         """Return the outcome of a step inside another one, which has been found already."""
         self._inner_came.add(step.number)
         differences = compare(row_view(step), view, self._options.rules)
@@ -415,7 +417,7 @@ class ReplaySession:
 
     # ---- what is compared ------------------------------------------------------------------------
 
-    def _agent_view(self, action: Action) -> View | None:
+    def _agent_view(self, action: Action) -> ActionView | None:
         """Return the view of the agent's own step for another version of the agent: that is its
         first step, whatever its command is."""
         is_first, self._has_begun = not self._has_begun, True
@@ -424,26 +426,26 @@ class ReplaySession:
             return None
         return row_view(own) if action.kind is own.kind else None
 
-    def _view(self, action: Action) -> View:
+    def _view(self, action: Action) -> ActionView:
         gate = self._run.gate
         if self._own_log is None:
-            self._own_log = RunLog(gate.writing.journal.directory)
+            self._own_log = RunLog(gate.records.journal.directory)
         try:
             arguments = compared_arguments(self._own_log, action)
         except PaddockError as error:
             raise ReplayDiverged(f"What was proposed cannot be read: {error}") from None
-        masked = gate.writing.masked(arguments)
+        masked = gate.records.masked(arguments)
         keyed = dict(action.context.get("keyed") or {})
         if masked != arguments:
-            keyed |= keyed_leaves(self._keyed, arguments, masked)
+            keyed |= hmac_leaves(self._keyed, arguments, masked)
         view = view_of(action.kind, action.name, masked, keyed)
         return replace(view, sent=action.context.get(SENT))
 
     # ---- the end ---------------------------------------------------------------------------------
 
     async def finish(self) -> None:
-        """The agent of a fork has ended. Without having gone live it has left its record, unless
-        the fork begins behind its last step: then that is now."""
+        """Finish a fork whose agent has ended. An agent that has not gone live has diverged, unless
+        the fork begins after its last step: then it goes live now."""
         if self.end() is not None or self._is_live or self.refusal is not None:
             return
         first = self._steps.get(self._options.until or 0)
@@ -457,7 +459,8 @@ class ReplaySession:
             self.refusal = refusal
 
     def end(self) -> Divergence | None:
-        """The agent has ended: what it did not do any more is a divergence too."""
+        """Finish a replay whose agent has ended, and return its divergence: steps that never came
+        are one."""
         if not self._is_live and self.divergence is None:
             missing = self._matcher.ended()
             if missing is not None:
@@ -476,7 +479,7 @@ class ReplaySession:
 
     @property
     def varied(self) -> dict[str, int]:
-        """What was different in steps that matched, and may vary: how often, by label."""
+        """The differences that were allowed in matching steps, counted by label."""
         return dict(self._matcher.varied)
 
     def _record_counts(self) -> None:
@@ -491,7 +494,7 @@ class ReplaySession:
                 with contextlib.suppress(JournalBroken):
                     self._active.gate.record(event)
 
-    def _diverge(self, mismatch: Mismatch, view: View | None) -> ReplayDiverged:
+    def _diverge(self, mismatch: Mismatch, view: ActionView | None) -> ReplayDiverged:
         """Record a divergence, and stop the agent where that is wanted."""
         recorded = None if mismatch.row is None else row_view(mismatch.row)
         divergence = Divergence(mismatch.kind, mismatch.step, mismatch.differences, recorded, view)
@@ -532,5 +535,5 @@ def _shown(value: Any) -> Any:
     return "(absent)" if value is ABSENT else value
 
 
-def _view_fields(view: View | None) -> dict[str, Any] | None:
+def _view_fields(view: ActionView | None) -> dict[str, Any] | None:
     return None if view is None else {"name": view.name, **view.parts}

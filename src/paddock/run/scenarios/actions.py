@@ -106,7 +106,7 @@ class RunAction:
 
     @property
     def result(self) -> Any:
-        """What came back; of a long result, what it begins with."""
+        """The result; of a long one, its beginning."""
         settled = self._decided.settled
         return None if settled is None else settled.result
 
@@ -154,7 +154,7 @@ class Search:
 
     def among(self, actions: tuple[RunAction, ...]) -> Findings:
         """Return those of the actions that the terms are about."""
-        found: list[RunAction] = []
+        matches: list[RunAction] = []
         unclear: list[tuple[RunAction, str]] = []
         for action in actions:
             rule = self._rules.get(action.kind)
@@ -162,10 +162,10 @@ class Search:
                 continue
             try:
                 if self._is_wanted(action) and _applies(rule, action):
-                    found.append(action)
+                    matches.append(action)
             except (ExpressionError, Unmatchable, ValueError) as error:
                 unclear.append((action, str(error)))
-        return Findings(tuple(found), tuple(unclear))
+        return Findings(tuple(matches), tuple(unclear))
 
     def _is_wanted(self, action: RunAction) -> bool:
         terms = self._terms

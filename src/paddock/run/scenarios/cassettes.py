@@ -46,7 +46,7 @@ WORDS = (*_ORDER_WORDS, "file", "world", "faults", "seed", "cwd", "files", "vary
 _LEFT_OUT = ("lock",)  # of a journal: who writes it
 
 
-class Mode(enum.StrEnum):
+class RecordMode(enum.StrEnum):
     """When a run is recorded."""
 
     NONE = "none"  # never: a record must be there
@@ -67,24 +67,26 @@ class RequestedRun(msgspec.Struct, frozen=True):
 
 
 def requested_run(
-    command: tuple[str, ...], directory: Path, words: Mapping[str, Any]
+    command: tuple[str, ...], directory: Path, declared: Mapping[str, Any]
 ) -> RequestedRun:
     """Return the run that the keywords of `paddock.run` describe. Paths start at the directory.
     Raises InvalidInput."""
-    for word in words:
+    for word in declared:
         if word not in WORDS:
             raise InvalidInput(f"paddock.run takes no {word}", hint=suggest(word, WORDS))
-    options = {name: words[name] for name in _ORDER_WORDS if words.get(name) is not None}
-    options["cwd"] = directory / (words.get("cwd") or ".")
-    options["seed"] = USUAL_SEED if words.get("seed") is None else words["seed"]
-    options["faults"] = fault_list(words.get("faults"))
-    if words.get("file") is not None:
-        options["file"] = directory / words["file"]
-    options["trust"] = Trust(is_given=bool(words.get("trust")))
+    options = {name: declared[name] for name in _ORDER_WORDS if declared.get(name) is not None}
+    options["cwd"] = directory / (declared.get("cwd") or ".")
+    options["seed"] = USUAL_SEED if declared.get("seed") is None else declared["seed"]
+    options["faults"] = fault_list(declared.get("faults"))
+    if declared.get("file") is not None:
+        options["file"] = directory / declared["file"]
+    options["trust"] = Trust(is_given=bool(declared.get("trust")))
     if isinstance(options.get("stdin"), str):
         options["stdin"] = options["stdin"].encode()
-    order = order_in_world(command, options, words.get("world"))
-    return RequestedRun(order, _files(words.get("files") or {}), tuple(words.get("vary") or ()))
+    order = order_in_world(command, options, declared.get("world"))
+    return RequestedRun(
+        order, _files(declared.get("files") or {}), tuple(declared.get("vary") or ())
+    )
 
 
 def _files(files: Mapping[str, Any]) -> Mapping[str, bytes]:
@@ -100,28 +102,32 @@ def _files(files: Mapping[str, Any]) -> Mapping[str, bytes]:
 class Cassettes:
     """The records of one test: its runs, in the order in which it asks for them."""
 
-    def __init__(self, directory: Path, mode: Mode) -> None:
+    def __init__(self, directory: Path, mode: RecordMode) -> None:
         self._directory = directory
         self._mode = mode
         self._asked = 0
 
     def run(self, request: RequestedRun) -> RunResult:
-        """Recorded or replayed, as the mode says. Raises LeftRecord, and NotFound where there is
+        """Record or replay a run, as the mode says. Raises LeftRecord, and NotFound where there is
         no record and none may be made."""
         self._asked += 1
-        if self._mode is Mode.ALL and self._asked == 1:  # it may have asked for more runs then
+        if (
+            self._mode is RecordMode.ALL and self._asked == 1
+        ):  # it may have asked for more runs then
             shutil.rmtree(self._directory, ignore_errors=True)
-        place = self._directory / str(self._asked)
-        if self._mode is Mode.ALL or (self._mode is Mode.ONCE and not is_record(place)):
-            return _recorded(place, request)
-        if not is_record(place):
+        directory = self._directory / str(self._asked)
+        if self._mode is RecordMode.ALL or (
+            self._mode is RecordMode.ONCE and not is_record(directory)
+        ):
+            return _recorded(directory, request)
+        if not is_record(directory):
             hint = "run it once with --paddock-record=once, where the network and the keys are"
-            raise NotFound(f"there is no recorded run at {place}", hint=hint)
-        return _replayed(place, request)
+            raise NotFound(f"there is no recorded run at {directory}", hint=hint)
+        return _replayed(directory, request)
 
 
-def is_record(place: Path) -> bool:
-    return (place / JOURNAL).is_dir()
+def is_record(directory: Path) -> bool:
+    return (directory / JOURNAL).is_dir()
 
 
 def place_of(test_file: Path, test_name: str) -> Path:
@@ -130,7 +136,7 @@ def place_of(test_file: Path, test_name: str) -> Path:
 
 
 def keep(result: RunResult, place: Path) -> None:
-    """Copies a run there. All or nothing: whoever is stopped meanwhile leaves no half a record."""
+    """Copy a run to the directory, all or nothing: an interrupted copy leaves no half a record."""
     place.parent.mkdir(parents=True, exist_ok=True)
     new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
     try:
@@ -146,23 +152,23 @@ def keep(result: RunResult, place: Path) -> None:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _recorded(place: Path, request: RequestedRun) -> RunResult:
+def _recorded(directory: Path, request: RequestedRun) -> RunResult:
     from paddock.run.session import RunMode, run
 
     ended = run(request.order, mode=RunMode(in_project(request.order.cwd, request.files)))
     result = RunResult(ended.directory)
     if ended.exit_code is not None:  # what was cut off is no record of how it goes
-        keep(result, place)
+        keep(result, directory)
     return result
 
 
-def _replayed(place: Path, request: RequestedRun) -> RunResult:
-    journal = place / JOURNAL
+def _replayed(directory: Path, request: RequestedRun) -> RunResult:
+    journal = directory / JOURNAL
     _check_same(journal, request.order)
     ended = _replay(journal, request)
     if ended.divergence is not None:
-        raise LeftRecord(_difference(ended, place))
-    return RunResult(ended.directory, recorded=journal, world=_world(place))
+        raise LeftRecord(_difference(ended, directory))
+    return RunResult(ended.directory, recorded=journal, world=_world(directory))
 
 
 def _replay(journal: Path, request: RequestedRun) -> FinishedRun:
@@ -190,7 +196,8 @@ def _replay(journal: Path, request: RequestedRun) -> FinishedRun:
 
 
 def _check_same(journal: Path, order: Order) -> None:
-    """Decisions are answered from the record too: under other terms they would be another's."""
+    """Refuse a record that was made under another policy: its decisions are answered from the
+    record too."""
     opened = RunLog(journal).opened
     hint = "record it anew with --paddock-record=all"
     if opened.command != list(order.command):
@@ -205,13 +212,13 @@ def _check_same(journal: Path, order: Order) -> None:
         )
 
 
-def _difference(ended: FinishedRun, place: Path) -> str:
+def _difference(ended: FinishedRun, directory: Path) -> str:
     """Return what was recorded and what was proposed, side by side."""
-    from paddock.run.matching.showing import both_views, side_by_side, visible
+    from paddock.run.matching.text import both_views, side_by_side, visible
 
     divergence = ended.divergence
     assert divergence is not None
-    lines = [f"{visible(divergence.text)} (recorded in {place})"]
+    lines = [f"{visible(divergence.text)} (recorded in {directory})"]
     if divergence.differences:
         lines.append(side_by_side(divergence.differences))
     elif divergence.recorded is not None and divergence.proposed is not None:
@@ -220,20 +227,20 @@ def _difference(ended: FinishedRun, place: Path) -> str:
     return "\n".join(lines)
 
 
-def _world(place: Path) -> Mapping[str, Mapping[str, Any]]:
+def _world(directory: Path) -> Mapping[str, Mapping[str, Any]]:
     try:
-        with (place / WORLD).open("rb") as file:
+        with (directory / WORLD).open("rb") as file:
             raw = file.read(MAX_WORLD_BYTES + 1)
         state = json.loads(raw) if len(raw) <= MAX_WORLD_BYTES else None
     except (OSError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"{place / WORLD} cannot be read: {error}") from None
+        raise InvalidInput(f"{directory / WORLD} cannot be read: {error}") from None
     if not isinstance(state, dict):
-        raise InvalidInput(f"{place / WORLD} is no state of a world")
+        raise InvalidInput(f"{directory / WORLD} is no state of a world")
     return state
 
 
 def _name(text: str) -> str:
-    """A name that no other test has, and that no file system minds."""
+    """Return a file name that no other test has and that every file system accepts."""
     plain = _PLAIN.sub("_", text)[:_MAX_NAME].strip(".") or "_"
     if plain == text:
         return plain

@@ -11,8 +11,8 @@ from msgspec.structs import asdict
 
 from paddock.model.action import Kind, Outcome
 from paddock.model.errors import PaddockError
-from paddock.model.plain import plain
 from paddock.model.plural import many
+from paddock.model.printable import printable
 from paddock.model.steps import AGENT_STEP
 from paddock.policy.expressions import ExpressionError
 from paddock.run.scenarios.actions import Findings, RunAction, Search
@@ -35,7 +35,7 @@ _LOOKS = {
 }
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FailedCheck(msgspec.Struct, frozen=True):
     """One thing that is not as expected."""
 
     where: str  # as in expect.actions.must[0]
@@ -44,7 +44,7 @@ class Failure(msgspec.Struct, frozen=True):
     step: int | None = None
 
     def look(self, run: str) -> str:
-        """The command that shows more."""
+        """Return the command that shows more."""
         if self.step is not None:
             return f"paddock show {run} --step {self.step}"
         part = self.where.removeprefix("expect.").partition(".")[0].partition("[")[0]
@@ -61,30 +61,30 @@ class Bar(msgspec.Struct, frozen=True):
     world: tuple[WorldCondition, ...] = ()
 
 
-def judge(result: RunResult, bar: Bar) -> list[Failure]:
-    """All that is not as expected, in the order of the file."""
-    failures: list[Failure] = []
+def judge(result: RunResult, bar: Bar) -> list[FailedCheck]:
+    """Return everything that is not as expected, in the order of the file."""
+    failures: list[FailedCheck] = []
     for check in _CHECKS:
         try:
             failures += check(result, bar)
         except (PaddockError, OSError, ValueError) as error:
             where = f"expect.{check.__name__.strip('_')}"
-            failures.append(Failure(where, "something that can be looked at", str(error)[:500]))
+            failures.append(FailedCheck(where, "something that can be looked at", str(error)[:500]))
     return failures
 
 
-def _exit(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _exit(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     exits, code = bar.terms.exits, result.exit_code
     if code is None:
-        yield Failure("expect.exit", _exits(exits), _cut_off(result), 1)
+        yield FailedCheck("expect.exit", _exits(exits), _cut_off(result), 1)
     elif exits is not None and code not in exits:
         last = next((line for line in reversed(result.stderr.splitlines()) if line.strip()), "")
         ending = f"exit {code}" + (f": {shown(last, 200)}" if last else "")
-        yield Failure("expect.exit", _exits(exits), ending, 1)
+        yield FailedCheck("expect.exit", _exits(exits), ending, 1)
 
 
 def _cut_off(result: RunResult) -> str:
-    """Why there is no exit status."""
+    """Return why there is no exit status."""
     first = result.steps[0] if result.steps else None
     if first is not None and first.outcome is Outcome.REFUSED:
         return f"the agent was not started: {first.decided_by}: {first.error or first.why}"
@@ -99,27 +99,29 @@ def _exits(exits: tuple[int, ...] | None) -> str:
     return "exit " + " or ".join(map(str, exits))
 
 
-def _output(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _output(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     yield from _text("expect.output", result.stdout, bar.terms.output, AGENT_STEP)
     yield from _text("expect.errors", result.stderr, bar.terms.errors, AGENT_STEP)
 
 
-def _text(where: str, text: str, terms: TextTerms, step: int | None = None) -> Iterator[Failure]:
+def _text(
+    where: str, text: str, terms: TextTerms, step: int | None = None
+) -> Iterator[FailedCheck]:
     content = f"it is {shown(text)!r}" if text else "it is empty"
     for part in terms.contains:
         if part not in text:
-            yield Failure(f"{where}.contains", f"{part!r} in it", content, step)
+            yield FailedCheck(f"{where}.contains", f"{part!r} in it", content, step)
     for part in terms.lacks:
         if part in text:
             at = text.index(part)
             around = f"{shown(text[max(0, at - 40) : at + 80])!r}"
-            yield Failure(f"{where}.lacks", f"no {part!r} in it", around, step)
+            yield FailedCheck(f"{where}.lacks", f"no {part!r} in it", around, step)
     for pattern in terms.matches:
         if not does_match(pattern, text):
-            yield Failure(f"{where}.matches", f"a match of {pattern!r}", content, step)
+            yield FailedCheck(f"{where}.matches", f"a match of {pattern!r}", content, step)
     if terms.equals is not None and text != terms.equals:
         difference = _text_difference(terms.equals, text)
-        yield Failure(f"{where}.equals", f"{shown(terms.equals)!r}", difference, step)
+        yield FailedCheck(f"{where}.equals", f"{shown(terms.equals)!r}", difference, step)
 
 
 def _text_difference(expected: str, text: str) -> str:
@@ -133,19 +135,19 @@ def _text_difference(expected: str, text: str) -> str:
     return "it ends otherwise"
 
 
-def _files(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _files(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     for terms in bar.terms.files:
         yield from _file(f"expect.files.{terms.path}", result.files, terms)
 
 
-def _file(where: str, files: FilesLeft, terms: FileTerms) -> Iterator[Failure]:
-    """Raises InvalidInput for a file that cannot be looked at."""
+def _file(where: str, files: FilesLeft, terms: FileTerms) -> Iterator[FailedCheck]:
+    """Check one file. Raises InvalidInput for a file that cannot be read."""
     is_there = terms.path in files
     if is_there and not terms.is_there:
-        yield Failure(f"{where}.exists", "it is not there", "it is there")
+        yield FailedCheck(f"{where}.exists", "it is not there", "it is there")
     if not is_there and terms.is_there:
         names = _changed_names(files)
-        yield Failure(f"{where}.exists", "it is there", f"it is not there; there are {names}")
+        yield FailedCheck(f"{where}.exists", "it is there", f"it is not there; there are {names}")
     if not is_there or not terms.is_there:
         return
     if not terms.text.is_empty:
@@ -160,56 +162,56 @@ def _changed_names(files: FilesLeft) -> str:
     return listed or "no files that were changed"
 
 
-def _json(where: str, text: str, conditions: tuple[str, ...]) -> Iterator[Failure]:
+def _json(where: str, text: str, conditions: tuple[str, ...]) -> Iterator[FailedCheck]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        yield Failure(where, "JSON", f"it is none ({error}): {shown(text)!r}")
+        yield FailedCheck(where, "JSON", f"it is none ({error}): {shown(text)!r}")
         return
     for condition in conditions:
         try:
             if not json_condition(condition)(document):
-                yield Failure(where, condition, f"it does not hold: $ is {shown(text)}")
+                yield FailedCheck(where, condition, f"it does not hold: $ is {shown(text)}")
         except ExpressionError as error:
-            yield Failure(where, condition, f"it cannot be told ({error}): $ is {shown(text)}")
+            yield FailedCheck(where, condition, f"it cannot be told ({error}): $ is {shown(text)}")
 
 
 def shown(text: str, most: int = _SHOWN) -> str:
     """Return a text on one line, not longer than that, without what a terminal would obey."""
-    return plain(" ".join(text[: most * 4].split()) if text else text, most)
+    return printable(" ".join(text[: most * 4].split()) if text else text, most)
 
 
-def _world(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _world(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     for number, condition in enumerate(bar.world):
         where = f"expect.world[{number}]"
         try:
             if not condition.holds(result.world):
-                yield Failure(
+                yield FailedCheck(
                     where, condition.source, f"it does not hold: {_state(condition, result.world)}"
                 )
         except ExpressionError as error:
-            yield Failure(where, condition.source, f"it cannot be told: {error}")
+            yield FailedCheck(where, condition.source, f"it cannot be told: {error}")
 
 
 def _state(condition: WorldCondition, world: Mapping[str, Mapping[str, Any]]) -> str:
     """Return what the condition looked at."""
     parts = []
-    for place, kind in dict.fromkeys(condition.roots.values()):
-        value = world.get(place, {})
+    for host, kind in dict.fromkeys(condition.roots.values()):
+        value = world.get(host, {})
         value = value if kind is None else value.get(kind, [])
-        name = place if kind is None else f"{place}.{kind}"
+        name = host if kind is None else f"{host}.{kind}"
         parts.append(f"{name} is {shown(json.dumps(value, default=str), 300)}")
     return "; ".join(parts) or "the world is otherwise"
 
 
-def _actions(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _actions(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     for number, terms in enumerate(bar.terms.must):
         yield from _must(f"expect.actions.must[{number}]", terms, result.steps)
     for number, terms in enumerate(bar.terms.must_not):
         yield from _must_not(f"expect.actions.must_not[{number}]", terms, result.steps)
 
 
-def _must(where: str, terms: ActionTerms, actions: tuple[RunAction, ...]) -> Iterator[Failure]:
+def _must(where: str, terms: ActionTerms, actions: tuple[RunAction, ...]) -> Iterator[FailedCheck]:
     findings = Search(terms).among(actions)
     count = len(findings.found)
     if terms.count.holds(count):
@@ -229,19 +231,21 @@ def _must(where: str, terms: ActionTerms, actions: tuple[RunAction, ...]) -> Ite
         at = findings.found[-1].step
     elif findings.unclear:
         at = findings.unclear[0][0].step
-    yield Failure(where, f"{terms.count} of {_words(terms)}", text, at)
+    yield FailedCheck(where, f"{terms.count} of {_words(terms)}", text, at)
 
 
-def _must_not(where: str, terms: ActionTerms, actions: tuple[RunAction, ...]) -> Iterator[Failure]:
+def _must_not(
+    where: str, terms: ActionTerms, actions: tuple[RunAction, ...]
+) -> Iterator[FailedCheck]:
     findings = Search(terms).among(actions)
     expected = f"none of {_words(terms)}"
     if findings.found:
         first = findings.found[0]
         how = f", decided: {first.verdict} by {first.decided_by}" if first.verdict else ""
         text = f"{len(findings.found)}: {_listed(findings.found)}{how}"
-        yield Failure(where, expected, text, first.step)
+        yield FailedCheck(where, expected, text, first.step)
     elif findings.unclear:
-        yield Failure(where, expected, _unclear(findings), findings.unclear[0][0].step)
+        yield FailedCheck(where, expected, _unclear(findings), findings.unclear[0][0].step)
 
 
 def _unclear(findings: Findings) -> str:
@@ -263,13 +267,13 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _steps(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _steps(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     span, count = bar.terms.steps, result.report.steps
     if span is not None and not span.holds(count):
-        yield Failure("expect.steps", span.of("step"), f"{count}")
+        yield FailedCheck("expect.steps", span.of("step"), f"{count}")
 
 
-def _faults(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _faults(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     span, struck = bar.terms.faults, result.faults
     count = sum(struck.values())
     if span is None or span.holds(count):
@@ -278,20 +282,20 @@ def _faults(result: RunResult, bar: Bar) -> Iterator[Failure]:
         f"{name} {many(times, 'time')}" for name, times in list(struck.items())[:_LISTED]
     )
     text = f"{count}: {listed}" if count else "no fault struck anything"
-    yield Failure("expect.faults", f"{span.of('step')} struck by faults", text)
+    yield FailedCheck("expect.faults", f"{span.of('step')} struck by faults", text)
 
 
-def _cost(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _cost(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     terms, spent = bar.terms.cost, result.cost
     tokens = spent.input_tokens + spent.output_tokens
     if terms.tokens is not None and tokens > terms.tokens:
-        yield Failure("expect.cost.max_tokens", f"at most {terms.tokens} tokens", f"{tokens}")
+        yield FailedCheck("expect.cost.max_tokens", f"at most {terms.tokens} tokens", f"{tokens}")
     if terms.usd_micros is None:
         return
     expected = f"at most ${terms.usd_micros / 1e6:g}"
     if spent.usd_micros > terms.usd_micros:
         spending = f"${spent.usd_micros / 1e6:.6g} for {many(spent.calls, 'call')}"
-        yield Failure("expect.cost.max_usd", expected, spending)
+        yield FailedCheck("expect.cost.max_usd", expected, spending)
         return
     for action in result.steps:
         if (
@@ -300,11 +304,11 @@ def _cost(result: RunResult, bar: Bar) -> Iterator[Failure]:
             and "usd_micros" not in action.cost
         ):
             why = f"it cannot be told: the price of {action.name} is not known"
-            yield Failure("expect.cost.max_usd", expected, why, action.step)
+            yield FailedCheck("expect.cost.max_usd", expected, why, action.step)
             return
 
 
-def _verdicts(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _verdicts(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     if not bar.terms.verdicts:
         return
     verdicts = result.verdicts.verdicts
@@ -320,10 +324,10 @@ def _verdicts(result: RunResult, bar: Bar) -> Iterator[Failure]:
         if matching:
             text += f": step {matching[0].step}, {' '.join(matching[0].sentences)}"
         step = matching[0].step if matching else None
-        yield Failure(f"expect.verdicts.{name}", f"{span.of('time')} {name}", text, step)
+        yield FailedCheck(f"expect.verdicts.{name}", f"{span.of('time')} {name}", text, step)
 
 
-def _alerts(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _alerts(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     terms, alerts = bar.terms.alerts, result.alerts
     if terms is None:
         return
@@ -332,35 +336,35 @@ def _alerts(result: RunResult, bar: Bar) -> Iterator[Failure]:
         if not terms.count.holds(count):
             names = ", ".join(dict.fromkeys(alert.name for alert in alerts))
             text = f"{count}" + (f": {names}" if names else "")
-            yield Failure("expect.alerts", f"{terms.count} alerts", text, _first(alerts))
+            yield FailedCheck("expect.alerts", f"{terms.count} alerts", text, _first(alerts))
         return
     for name in terms.names:
         if all(alert.name != name for alert in alerts):
-            yield Failure("expect.alerts", f"the alert {name}", "it was not raised")
+            yield FailedCheck("expect.alerts", f"the alert {name}", "it was not raised")
     others = [alert for alert in alerts if alert.name not in terms.names]
     if others:
         names = ", ".join(
             f"{alert.name} {shown(json.dumps(dict(alert.about)), 100)}" for alert in others
         )
         expected = f"no alerts but {', '.join(terms.names)}" if terms.names else "no alerts"
-        yield Failure("expect.alerts", expected, shown(names, 400), _first(others))
+        yield FailedCheck("expect.alerts", expected, shown(names, 400), _first(others))
 
 
 def _first(alerts: Any) -> int | None:
     return next((alert.steps[0] for alert in alerts if alert.steps), None)
 
 
-def _invariants(result: RunResult, bar: Bar) -> Iterator[Failure]:
+def _invariants(result: RunResult, bar: Bar) -> Iterator[FailedCheck]:
     if not bar.terms.do_invariants_hold:
         return
     world = result.report.world
     if world is None or world.error:
         why = f"it cannot be told: {world.error}" if world else "the run has no world"
-        yield Failure("expect.invariants", "all invariants hold", why)
+        yield FailedCheck("expect.invariants", "all invariants hold", why)
         return
-    for place, sentences in world.broken.items():
-        text = f"{place}: {shown(' '.join(sentences), 400)}"
-        yield Failure("expect.invariants", "all invariants hold", text)
+    for host, sentences in world.broken.items():
+        text = f"{host}: {shown(' '.join(sentences), 400)}"
+        yield FailedCheck("expect.invariants", "all invariants hold", text)
 
 
 _CHECKS = (

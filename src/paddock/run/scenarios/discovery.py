@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from paddock.model.errors import InvalidInput
-from paddock.run.scenarios.reading import read_scenario
+from paddock.run.scenarios.parser import read_scenario
 from paddock.run.scenarios.scenario import Scenario
 
 YAML_NAMES = ("*.scenario.yaml", "*.scenario.yml", "paddock_*.yaml", "paddock_*.yml")
@@ -29,7 +29,7 @@ def find_scenarios(places: Iterable[Path]) -> list[Scenario]:
     wrong with any of them, or that there are none."""
     scenarios: list[Scenario] = []
     wrong: list[str] = []
-    paths = list(dict.fromkeys(file for place in places for file in _files(place)))
+    paths = list(dict.fromkeys(file for path_ in places for file in _files(path_)))
     for path in paths:
         try:
             scenarios += scenarios_in(path)
@@ -57,22 +57,22 @@ def is_yaml_scenario(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in YAML_NAMES)
 
 
-def _files(place: Path) -> Iterator[Path]:
-    if place.is_file():
-        if place.suffix not in (".yaml", ".yml", ".py"):
-            raise InvalidInput(f"{place} is neither YAML nor Python")
-        yield place
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        if path.suffix not in (".yaml", ".yml", ".py"):
+            raise InvalidInput(f"{path} is neither YAML nor Python")
+        yield path
         return
-    if not place.is_dir():
-        raise InvalidInput(f"there is nothing at {place}")
-    for count, (directory, below, names) in enumerate(os.walk(place)):
+    if not path.is_dir():
+        raise InvalidInput(f"there is nothing at {path}")
+    for count, (directory, below, names) in enumerate(os.walk(path)):
         below[:] = sorted(name for name in below if _is_looked_into(name))
         for name in sorted(names):
             is_python = any(fnmatchcase(name, pattern) for pattern in PYTHON_NAMES)
             if is_python or is_yaml_scenario(name):
                 yield Path(directory, name)
         if count > MAX_FOUND:
-            raise InvalidInput(f"{place} has more than {MAX_FOUND} directories", hint="name fewer")
+            raise InvalidInput(f"{path} has more than {MAX_FOUND} directories", hint="name fewer")
 
 
 def _is_looked_into(name: str) -> bool:
@@ -110,7 +110,8 @@ def _load(path: Path) -> ModuleType:
 
 
 def _twice(scenarios: Iterable[Scenario]) -> Iterator[str]:
-    """Reports tell scenarios apart by file and name."""
+    """Yield a complaint for each name that a file uses twice: reports identify scenarios by file
+    and name."""
     counts = Counter((scenario.source, scenario.name) for scenario in scenarios)
     for (source, name), count in counts.items():
         if count > 1:

@@ -14,12 +14,12 @@ from typing import Any
 
 from paddock.model.errors import InvalidInput, NotFound
 from paddock.model.events import Configured
-from paddock.run.changed import configuration_of
+from paddock.run.changes import configuration_of
 from paddock.run.files import store_of, tree_at
 from paddock.state.home import Home
-from paddock.state.trees.nodes import Node, NodeKind, Tree
+from paddock.state.trees.nodes import Node, NodeKind, StoredTree
 from paddock.state.trees.store import TreeStore
-from paddock.world.kept import KeptService, open_kept
+from paddock.world.saved_worlds import SavedService, open_saved_world
 
 MAX_DOCUMENTS = 20_000  # of one kind; no condition looks at more
 # Their memory is not in the store.
@@ -33,13 +33,13 @@ def world_left(directory: Path) -> dict[str, Mapping[str, Any]]:
     IntegrityError for a damaged one, and InvalidInput for one that is too large to be looked at."""
     directory = directory.absolute()
     try:
-        with open_kept(directory.parent.parent, directory.name) as world:
+        with open_saved_world(directory.parent.parent, directory.name) as world:
             return {service.name: _documents(service) for service in world.services}
     except NotFound:
         return {}
 
 
-def _documents(service: KeptService) -> Mapping[str, Any]:
+def _documents(service: SavedService) -> Mapping[str, Any]:
     store = service.store
     documents: dict[str, Any] = {}
     for kind in store.kinds():
@@ -73,7 +73,8 @@ class FilesLeft:
         return isinstance(path, str) and self._found(path) is not None
 
     def __getitem__(self, path: str) -> str:
-        """The text of a file. KeyError when it is not there, InvalidInput when it is no text."""
+        """Return the text of a file. Raises KeyError when there is none, InvalidInput when it is
+        not text."""
         try:
             return self.read_bytes(path).decode()
         except UnicodeDecodeError as error:
@@ -81,7 +82,8 @@ class FilesLeft:
             raise InvalidInput(why) from None
 
     def read_bytes(self, path: str) -> bytes:
-        """Raises KeyError when it is not there, InvalidInput when it is no file of that size."""
+        """Return the bytes of a file. Raises KeyError when there is none, InvalidInput when it is
+        not a regular file or too large."""
         entry = self._found(path)
         if entry is None:
             raise KeyError(path)
@@ -94,7 +96,7 @@ class FilesLeft:
         return b"".join(self.store.open_blob(entry))
 
     def changed(self) -> list[str]:
-        """The files that the agent wrote into the project, the first thousand."""
+        """Return the files that the agent wrote into the project, the first thousand."""
         below = self._tree.roots.get(self._project)
         if below is None:
             return []
@@ -119,7 +121,7 @@ class FilesLeft:
         return tuple(self._tree.roots)
 
     @cached_property
-    def _tree(self) -> Tree:
+    def _tree(self) -> StoredTree:
         return self.store.tree(self.tree)
 
     @cached_property
@@ -138,7 +140,7 @@ class FilesLeft:
         return self._beneath(place, is_recorded=root is not None)
 
     def _written(self, root: str, place: str) -> tuple[Node | None, bool]:
-        """The agent's own file there, and whether nothing beneath it could show."""
+        """Return the agent's own file there, and whether it hides whatever lies beneath it."""
         node = self._tree.roots[root]
         is_opaque = False
         for part in _parts(place, root):
@@ -172,7 +174,7 @@ class FilesLeft:
 
 
 def _around(place: str, roots: tuple[str, ...]) -> str | None:
-    """The innermost of these directories that the place is in."""
+    """Return the innermost of these directories that contains the path."""
     around = [root for root in roots if root and (place == root or place.startswith(f"{root}/"))]
     return max(around, key=len, default=None)
 
@@ -182,7 +184,7 @@ def _parts(place: str, root: str) -> Iterator[str]:
 
 
 def _read(path: Path, name: str) -> bytes:
-    """A file of the project itself."""
+    """Read a file of the project itself."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:

@@ -41,7 +41,7 @@ class WorldCondition(msgspec.Struct, frozen=True):
     roots: Mapping[str, tuple[str, str | None]]  # name: place, and the kind of document
 
     def holds(self, states: Mapping[str, State]) -> bool:
-        """Raises ExpressionError when it cannot be told."""
+        """Evaluate the condition. Raises ExpressionError when it cannot be decided."""
 
         def value(name: str) -> Any:
             if name == WORLD:
@@ -64,13 +64,13 @@ class WorldCondition(msgspec.Struct, frozen=True):
 
 
 def world_condition(source: str, places: Sequence[str]) -> WorldCondition:
-    """`api.stripe.com.refunds.exists(r, ...)`: a place and a kind of its documents, as one name.
-    Raises InvalidInput."""
+    """Parse a condition such as `api.stripe.com.refunds.exists(r, ...)`, in which a stand-in's host
+    and a kind of its documents are one name. Raises InvalidInput."""
     roots: dict[str, tuple[str, str | None]] = {}
     names = {(place, None): f"w{n}__" for n, place in enumerate(places)}
 
-    def named(found: re.Match[str]) -> str:
-        place, kind = found["place"], found["kind"]
+    def named(match: re.Match[str]) -> str:
+        place, kind = match["place"], match["kind"]
         name = f"{names[place, None]}{kind or ''}"
         roots[name] = (place, kind)
         return name
@@ -88,16 +88,16 @@ def world_condition(source: str, places: Sequence[str]) -> WorldCondition:
         expression = compile_expression(plain, frozenset({WORLD, *roots}))
     except InvalidInput as error:
         if error.message.startswith("there is no name"):
-            known = ", ".join(places) or "none: the paddock file has no world"
-            hint = f"the stand-ins are {known}"
+            listed = ", ".join(places) or "none: the paddock file has no world"
+            hint = f"the stand-ins are {listed}"
             raise InvalidInput(f"{source[:80]!r} is about no stand-in", hint=hint) from None
         raise InvalidInput(f"{source[:80]!r}: {error.message}", hint=error.hint) from None
     return WorldCondition(source, _loosened(expression), roots)
 
 
 def json_condition(source: str) -> Callable[[Any], bool]:
-    """`$.total == 3`: whether it holds for a document. Raises InvalidInput; the function raises
-    ExpressionError."""
+    """Parse a condition on a JSON document, such as `$.total == 3`. Raises InvalidInput; the
+    returned function raises ExpressionError."""
     plain = _outside_strings(source, lambda text: text.replace("$", DOCUMENT))
     try:
         compiled = compile_expression(plain, frozenset({DOCUMENT}))
@@ -105,8 +105,8 @@ def json_condition(source: str) -> Callable[[Any], bool]:
         hint = error.hint
         if error.message.startswith("there is no name"):
             hint = "write $ for the document, as in $.total == 3"
-        said = error.message.replace(DOCUMENT, "$")
-        raise InvalidInput(f"{source[:80]!r}: {said}", hint=hint) from None
+        message = error.message.replace(DOCUMENT, "$")
+        raise InvalidInput(f"{source[:80]!r}: {message}", hint=hint) from None
     if not compiled.roots:
         raise InvalidInput(f"{source[:80]!r} is not about the document", hint="write $.total == 3")
     expression = _loosened(compiled)
@@ -121,7 +121,7 @@ def json_condition(source: str) -> Callable[[Any], bool]:
 
 
 def check_pattern(pattern: str) -> None:
-    """Raises InvalidInput for what is no regular expression here."""
+    """Raise InvalidInput for an invalid regular expression."""
     try:
         does_match(pattern, "")
     except Exception as error:
@@ -134,7 +134,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def does_match(pattern: str, text: str) -> bool:
-    """Whether the text has a part that matches, in linear time whatever the text is."""
+    """Return whether a part of the text matches, in linear time whatever the text is."""
     context = cel().Context()
     context.add_variable("text", text)
     context.add_variable("pattern", pattern)
@@ -142,7 +142,8 @@ def does_match(pattern: str, text: str) -> bool:
 
 
 def _documents(state: State, kind: str, place: str) -> Any:
-    """Those of a kind; none of a kind that never came to be, unless the word is a slip."""
+    """Return the documents of a kind: none for a kind that was never created, unless the name is
+    likely a typing error."""
     if kind in state:
         return state[kind]
     near = difflib.get_close_matches(kind, state, n=1, cutoff=_NEAR)
@@ -153,11 +154,11 @@ def _documents(state: State, kind: str, place: str) -> Any:
 
 def _outside_strings(source: str, change: Callable[[str], str]) -> str:
     parts = _STRINGS.split(source)
-    return "".join(one if number % 2 else change(one) for number, one in enumerate(parts))
+    return "".join(part if number % 2 else change(part) for number, part in enumerate(parts))
 
 
 def _loosened(expression: Expression) -> Expression:
-    """More than for an agent's arguments: it is looked at once, and by whoever waits for it."""
+    """Raise the limits of an expression: it is evaluated once, for the person who wrote it."""
     if expression.bounds == LOOSEST:
         return expression
     is_deep = expression.bounds.nodes <= 100

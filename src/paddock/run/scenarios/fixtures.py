@@ -14,7 +14,8 @@ MAX_BYTES = 64 << 20  # they are held in memory, for each case of a scenario the
 
 
 def checked_target(target: str) -> str:
-    """A path in the project, as it is meant. Raises InvalidInput for one that leads out of it."""
+    """Return the normalised path in the project. Raises InvalidInput for a path that leads out of
+    it."""
     plain = posixpath.normpath(target)
     is_out = plain.startswith(("/", "../")) or plain in ("..", ".")
     if is_out or "\0" in target or not target:
@@ -24,7 +25,7 @@ def checked_target(target: str) -> str:
 
 
 def read_file(path: Path) -> bytes:
-    """One file, bounded."""
+    """Read one file, up to the size limit."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -36,18 +37,18 @@ def read_file(path: Path) -> bytes:
 
 
 def read_tree(directory: Path, target: str) -> Iterator[tuple[str, bytes]]:
-    """All files below a directory, each with its path in the project. Links are refused: where
-    they would lead inside is not where they lead here."""
+    """Yield all files below a directory, each with its path in the project. Links are refused:
+    inside they would lead elsewhere."""
     if not directory.is_dir():
         raise InvalidInput(f"{directory} is not a directory", hint="a target that ends in / is one")
-    for place, directories, names in os.walk(directory):
+    for parent, directories, names in os.walk(directory):
         directories.sort()
         for name in sorted([*names, *directories]):
-            path = Path(place, name)
+            path = Path(parent, name)
             if path.is_symlink():
                 raise InvalidInput(f"{path} is a link", hint="copy what it leads to")
         for name in sorted(names):
-            path = Path(place, name)
+            path = Path(parent, name)
             inside = posixpath.join(target, path.relative_to(directory).as_posix())
             yield inside, read_file(path)
 
@@ -58,7 +59,7 @@ def in_project(cwd: Path, files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def bounded(files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """The same files. Raises InvalidInput when they are too many or too large."""
+    """Return the same files. Raises InvalidInput when they are too many or too large."""
     if len(files) > MAX_FILES:
         raise InvalidInput(f"{len(files)} files, at most {MAX_FILES}")
     if sum(map(len, files.values())) > MAX_BYTES:

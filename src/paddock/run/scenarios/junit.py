@@ -8,7 +8,7 @@ from itertools import groupby
 from pathlib import PurePath
 from xml.etree import ElementTree as Xml
 
-from paddock.run.scenarios.play import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import CaseResult, CaseStatus, ScenarioRun
 
 _MAX_TEXT = 100_000
 # What XML 1.0 cannot say, not even escaped.
@@ -16,15 +16,15 @@ _UNSPEAKABLE = re.compile(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 
 def junit_xml(results: Sequence[CaseResult]) -> str:
-    """The whole document."""
+    """Render the whole document."""
     root = Xml.Element("testsuites", _counts(results))
     root.set("name", "paddock")
-    for source, group in groupby(results, key=lambda one: one.case.scenario.source):
+    for source, group in groupby(results, key=lambda result: result.case.scenario.source):
         cases = list(group)
         suite = Xml.SubElement(root, "testsuite", _counts(cases))
         suite.set("name", _text(source))
-        for one in cases:
-            _case(suite, one)
+        for result in cases:
+            _case(suite, result)
     Xml.indent(root)
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
@@ -32,14 +32,14 @@ def junit_xml(results: Sequence[CaseResult]) -> str:
 
 
 def _counts(results: Sequence[CaseResult]) -> dict[str, str]:
-    standings = [one.standing for one in results]
-    failed = standings.count(Standing.FAILED) + standings.count(Standing.INCONCLUSIVE)
+    standings = [result.standing for result in results]
+    failed = standings.count(CaseStatus.FAILED) + standings.count(CaseStatus.INCONCLUSIVE)
     return {
         "tests": str(len(results)),
         "failures": str(failed),
-        "errors": str(standings.count(Standing.BROKEN)),
-        "skipped": str(standings.count(Standing.SKIPPED)),
-        "time": f"{sum(one.duration_s for one in results):.3f}",
+        "errors": str(standings.count(CaseStatus.BROKEN)),
+        "skipped": str(standings.count(CaseStatus.SKIPPED)),
+        "time": f"{sum(result.duration_s for result in results):.3f}",
     }
 
 
@@ -53,15 +53,19 @@ def _case(suite: Xml.Element, result: CaseResult) -> None:
     })  # fmt: skip
     _properties(case, result)
     match result.standing:
-        case Standing.FAILED | Standing.INCONCLUSIVE:
+        case CaseStatus.FAILED | CaseStatus.INCONCLUSIVE:
             _complaint(case, "failure", result)
-        case Standing.BROKEN:
+        case CaseStatus.BROKEN:
             _complaint(case, "error", result)
-        case Standing.SKIPPED:
+        case CaseStatus.SKIPPED:
             Xml.SubElement(case, "skipped", {"message": "another case had failed"})
-        case Standing.PASSED:
+        case CaseStatus.PASSED:
             pass
-    runs = [f"run {one.number}: paddock show {one.run}" for one in result.attempts if one.run]
+    runs = [
+        f"run {attempt.number}: paddock show {attempt.run}"
+        for attempt in result.attempts
+        if attempt.run
+    ]
     if runs:
         Xml.SubElement(case, "system-out").text = _text("\n".join(runs))
     if result.warning is not None:
@@ -70,12 +74,12 @@ def _case(suite: Xml.Element, result: CaseResult) -> None:
 
 def _properties(case: Xml.Element, result: CaseResult) -> None:
     properties = Xml.SubElement(case, "properties")
-    said = {**result.case.point, "standing": result.standing.value}
+    values = {**result.case.point, "standing": result.standing.value}
     if result.case.scenario.repeat > 1:
-        said["rate"] = str(result.rate)
+        values["rate"] = str(result.rate)
     if result.unstruck:
-        said["faults-never-struck"] = ", ".join(result.unstruck)
-    for name, value in said.items():
+        values["faults-never-struck"] = ", ".join(result.unstruck)
+    for name, value in values.items():
         Xml.SubElement(properties, "property", {"name": name, "value": _text(value)})
 
 
@@ -88,15 +92,16 @@ def _complaint(case: Xml.Element, kind: str, result: CaseResult) -> None:
     element.text = _text("\n".join(lines))
 
 
-def failure_lines(attempts: Iterable[Attempt]) -> Iterable[str]:
-    """Every failure of every run: what was expected, what was found, and how to look."""
+def failure_lines(attempts: Iterable[ScenarioRun]) -> Iterable[str]:
+    """Yield every failure of every run: what was expected, what came, and the command that shows
+    more."""
     for attempt in attempts:
         if attempt.error is not None:
             yield f"run {attempt.number} is broken: {attempt.error}"
-        for one in attempt.failures:
-            yield f"{one.where}: expected {one.expected}"
-            yield f"  found: {one.found}"
-            yield f"  look:  {one.look(attempt.run or '?')}"
+        for failure in attempt.failures:
+            yield f"{failure.where}: expected {failure.expected}"
+            yield f"  found: {failure.found}"
+            yield f"  look:  {failure.look(attempt.run or '?')}"
 
 
 def _text(text: str) -> str:

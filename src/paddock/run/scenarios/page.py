@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from paddock.run.html import (
     Markup,
     Part,
-    Row,
+    TableRow,
     Tone,
     badge,
     code,
@@ -19,39 +19,47 @@ from paddock.run.html import (
     section,
     table,
 )
-from paddock.run.scenarios.play import Attempt, CaseResult, Standing
+from paddock.run.scenarios.play import CaseResult, CaseStatus, ScenarioRun
 
-_TONES: dict[Standing, Tone] = {
-    Standing.PASSED: "good",
-    Standing.FAILED: "bad",
-    Standing.BROKEN: "bad",
-    Standing.INCONCLUSIVE: "warn",
-    Standing.SKIPPED: "quiet",
+_TONES: dict[CaseStatus, Tone] = {
+    CaseStatus.PASSED: "good",
+    CaseStatus.FAILED: "bad",
+    CaseStatus.BROKEN: "bad",
+    CaseStatus.INCONCLUSIVE: "warn",
+    CaseStatus.SKIPPED: "quiet",
 }
 
 
 def results_page(results: Sequence[CaseResult]) -> str:
-    """All cases in a table, and below it what failed."""
-    counts = Counter(one.standing for one in results)
-    said = [badge(f"{counts[one]} {one.value}", _TONES[one]) for one in Standing if counts[one]]
-    parts: list[Part] = [paragraph(joined(said)), section("Cases", _cases(results))]
-    parts += [
-        paragraph(f"{one.case.name}: {one.warning}", tone="warn") for one in results if one.warning
+    """Render all cases in a table, and below it the failures."""
+    counts = Counter(result.standing for result in results)
+    badges = [
+        badge(f"{counts[standing]} {standing.value}", _TONES[standing])
+        for standing in CaseStatus
+        if counts[standing]
     ]
-    parts += [_failed(one) for one in results if any(not a.is_passed for a in one.attempts)]
+    parts: list[Part] = [paragraph(joined(badges)), section("Cases", _cases(results))]
+    parts += [
+        paragraph(f"{result.case.name}: {result.warning}", tone="warn")
+        for result in results
+        if result.warning
+    ]
+    parts += [
+        _failed(result) for result in results if any(not a.is_passed for a in result.attempts)
+    ]
     return page("Scenarios", parts, note="Made by paddock test.")
 
 
 def _cases(results: Sequence[CaseResult]) -> Markup:
     header = ("Case", "Stands", "Runs that passed", "Steps", "Cost", "Time")
-    return table(header, [_row(one) for one in results])
+    return table(header, [_row(result) for result in results])
 
 
-def _row(result: CaseResult) -> Row | Sequence[Part]:
+def _row(result: CaseResult) -> TableRow | Sequence[Part]:
     attempts = result.attempts
-    steps = [one.steps for one in attempts] or [0]
+    steps = [attempt.steps for attempt in attempts] or [0]
     spread = f"{min(steps)}" if min(steps) == max(steps) else f"{min(steps)}-{max(steps)}"
-    money = sum(one.usd_micros for one in attempts)
+    money = sum(attempt.usd_micros for attempt in attempts)
     cells: Sequence[Part] = (
         result.case.name,
         badge(result.standing.value, _TONES[result.standing]),
@@ -60,18 +68,22 @@ def _row(result: CaseResult) -> Row | Sequence[Part]:
         f"${money / 1e6:.4f}" if money else "",
         f"{result.duration_s:.1f} s",
     )
-    return Row(cells, "bad") if result.standing in (Standing.FAILED, Standing.BROKEN) else cells
+    return (
+        TableRow(cells, "bad")
+        if result.standing in (CaseStatus.FAILED, CaseStatus.BROKEN)
+        else cells
+    )
 
 
 def _failed(result: CaseResult) -> Markup:
-    folded = [_attempt(one) for one in result.attempts if not one.is_passed]
+    folded = [_attempt(attempt) for attempt in result.attempts if not attempt.is_passed]
     return section(result.case.name, paragraph(result.case.scenario.source, tone="quiet"), *folded)
 
 
-def _attempt(attempt: Attempt) -> Markup:
+def _attempt(attempt: ScenarioRun) -> Markup:
     title = joined([f"run {attempt.number}", code(attempt.run or "no run")])
     if attempt.error is not None:
         return details(title, paragraph(attempt.error, tone="bad"), is_open=True)
-    rows = [(one.where, one.expected, one.found, code(one.look(attempt.run or "?")))
-            for one in attempt.failures]  # fmt: skip
+    rows = [(failure.where, failure.expected, failure.found, code(failure.look(attempt.run or "?")))
+            for failure in attempt.failures]  # fmt: skip
     return details(title, table(("Where", "Expected", "Found", "Look"), rows), is_open=True)

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from paddock.model.errors import PaddockError
 from paddock.policy.faults import FaultTerms
-from paddock.run.scenarios.checks import Failure, judge
+from paddock.run.scenarios.checks import FailedCheck, judge
 from paddock.run.scenarios.fixtures import in_project
 from paddock.run.scenarios.preparation import Prepared
-from paddock.run.scenarios.rates import Rate, rate_of
+from paddock.run.scenarios.rates import PassRate, rate_of
 from paddock.run.scenarios.result import RunResult
 from paddock.run.scenarios.scenario import Case
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WAIT_S = 0.2  # between looks for a key that was pressed
 
 
-class Standing(enum.StrEnum):
+class CaseStatus(enum.StrEnum):
     """How a case stands when its runs are over."""
 
     PASSED = "passed"
@@ -38,13 +38,13 @@ class Standing(enum.StrEnum):
     SKIPPED = "skipped"
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class ScenarioRun(msgspec.Struct, frozen=True):
     """One run of a case."""
 
     number: int
     duration_s: float
     run: str | None = None
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[FailedCheck, ...] = ()
     error: str | None = None  # why there is no run, or none that could be looked at
     steps: int = 0
     usd_micros: int = 0
@@ -59,12 +59,12 @@ class CaseResult(msgspec.Struct, frozen=True):
     """All runs of one case."""
 
     case: Case
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[ScenarioRun, ...]
     is_whole: bool = True  # all its runs were made
     faults: tuple[FaultTerms, ...] = ()  # that were to strike
 
     @property
-    def rate(self) -> Rate:
+    def rate(self) -> PassRate:
         return rate_of(sum(attempt.is_passed for attempt in self.attempts), len(self.attempts))
 
     @property
@@ -72,18 +72,18 @@ class CaseResult(msgspec.Struct, frozen=True):
         return sum(attempt.duration_s for attempt in self.attempts)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> CaseStatus:
         """Without a rate every run must pass. With one, the interval decides."""
         if any(attempt.error is not None for attempt in self.attempts):
-            return Standing.BROKEN
+            return CaseStatus.BROKEN
         least, rate = self.case.scenario.expect.least_rate, self.rate
         if least is None and rate.passed < rate.runs:
-            return Standing.FAILED
+            return CaseStatus.FAILED
         if not self.is_whole or not self.attempts:
-            return Standing.SKIPPED
+            return CaseStatus.SKIPPED
         if least is None or rate.low >= least:
-            return Standing.PASSED
-        return Standing.FAILED if rate.high < least else Standing.INCONCLUSIVE
+            return CaseStatus.PASSED
+        return CaseStatus.FAILED if rate.high < least else CaseStatus.INCONCLUSIVE
 
     @property
     def unstruck(self) -> tuple[str, ...]:
@@ -118,15 +118,15 @@ def run_case(prepared: Prepared) -> FinishedRun:
     return run(order, mode=RunMode(in_project(order.cwd, prepared.case.scenario.files)))
 
 
-class Ended(Protocol):
+class RunEnd(Protocol):
     """The end of a run, as far as it matters here."""
 
     @property
     def directory(self) -> Path: ...
 
 
-Runner = Callable[[Prepared], Ended]
-Told = Callable[[Case, Attempt], None]
+Runner = Callable[[Prepared], RunEnd]
+Told = Callable[[Case, ScenarioRun], None]
 
 
 class Play(msgspec.Struct):
@@ -139,10 +139,10 @@ class Play(msgspec.Struct):
     _is_over: threading.Event = msgspec.field(default_factory=threading.Event)
 
     def through(self, cases: Sequence[Prepared]) -> list[CaseResult]:
-        """All results, in the order of the cases."""
+        """Run all cases and return their results, in the order of the cases."""
         work = [(number, prepared_case, attempt) for number, prepared_case in enumerate(cases)
                 for attempt in range(1, prepared_case.case.scenario.repeat + 1)]  # fmt: skip
-        made: list[list[Attempt]] = [[] for _ in cases]
+        made: list[list[ScenarioRun]] = [[] for _ in cases]
         for number, attempt in self._attempts(work):
             made[number].append(attempt)
             prepared = cases[number]
@@ -155,7 +155,7 @@ class Play(msgspec.Struct):
             for prepared_case, attempts in zip(cases, made, strict=True)
         ]
 
-    def _attempts(self, work: list[tuple[int, Prepared, int]]) -> Iterable[tuple[int, Attempt]]:
+    def _attempts(self, work: list[tuple[int, Prepared, int]]) -> Iterable[tuple[int, ScenarioRun]]:
         if self.jobs <= 1 or len(work) == 1:
             for number, prepared, attempt in work:
                 if self._is_over.is_set():
@@ -164,11 +164,11 @@ class Play(msgspec.Struct):
             return
         yield from self._at_once(work)
 
-    def _at_once(self, work: list[tuple[int, Prepared, int]]) -> Iterable[tuple[int, Attempt]]:
-        """Threads are enough: the work is done in sandboxes, and one engine serves them all. They
-        are daemons, so that whoever interrupts waits for none of them."""
+    def _at_once(self, work: list[tuple[int, Prepared, int]]) -> Iterable[tuple[int, ScenarioRun]]:
+        """Run the work in threads. Threads are enough, because the work is done in sandboxes that
+        one engine serves. They are daemons, so that an interrupt waits for none of them."""
         waiting: queue.SimpleQueue[tuple[int, Prepared, int]] = queue.SimpleQueue()
-        done: queue.SimpleQueue[tuple[int, Attempt] | None] = queue.SimpleQueue()
+        done: queue.SimpleQueue[tuple[int, ScenarioRun] | None] = queue.SimpleQueue()
         for task in work:
             waiting.put(task)
         count = min(self.jobs, len(work))
@@ -195,8 +195,8 @@ class Play(msgspec.Struct):
             done.put(None)
 
 
-def attempted(prepared: Prepared, number: int, run: Runner) -> Attempt:
-    """One run, judged. What goes wrong with the running itself is told apart from a failure."""
+def attempted(prepared: Prepared, number: int, run: Runner) -> ScenarioRun:
+    """Make one run and judge it. An error of the run itself is told apart from a failed check."""
     started = time.monotonic()
 
     def spent() -> float:
@@ -206,7 +206,7 @@ def attempted(prepared: Prepared, number: int, run: Runner) -> Attempt:
         ended = run(_of_number(prepared, number))
         result = RunResult(ended.directory)
         failures = tuple([*judge(result, prepared.bar), *checked(prepared.case, result)])
-        return Attempt(
+        return ScenarioRun(
             number,
             spent(),
             result.run,
@@ -216,21 +216,21 @@ def attempted(prepared: Prepared, number: int, run: Runner) -> Attempt:
             faults=result.faults,
         )
     except PaddockError as error:
-        return Attempt(number, spent(), error=str(error))
+        return ScenarioRun(number, spent(), error=str(error))
     except Exception as error:  # one broken run must not end the others, and is no pass
-        return Attempt(number, spent(), error=f"{type(error).__name__}: {error}"[:1000])
+        return ScenarioRun(number, spent(), error=f"{type(error).__name__}: {error}"[:1000])
 
 
 def _of_number(prepared: Prepared, number: int) -> Prepared:
-    """Each run has its own chance inside the agent, or it would be the same run again. The world
-    and the faults are those of the case."""
+    """Give each run its own random seed inside the agent, or it would be the same run again. The
+    world and the faults are those of the case."""
     if number == 1:
         return prepared
     order = prepared.order
     return replace(prepared, order=replace(order, seed=f"{order.seed}.{number}"))
 
 
-def checked(case: Case, result: RunResult) -> list[Failure]:
+def checked(case: Case, result: RunResult) -> list[FailedCheck]:
     """Return what a scenario's own function complains about."""
     check = case.scenario.check
     if check is None:
@@ -240,19 +240,19 @@ def checked(case: Case, result: RunResult) -> list[Failure]:
     except Exception as error:  # whatever it raises, it is not satisfied
         is_plain = isinstance(error, AssertionError)
         message = str(error) if is_plain and str(error) else f"{type(error).__name__}: {error}"
-        return [Failure(f"check {check.__name__}", _line(error), message[:2000])]
+        return [FailedCheck(f"check {check.__name__}", _line(error), message[:2000])]
     return []
 
 
 def _line(error: BaseException) -> str:
-    """The line of the check that was not satisfied."""
+    """Return the source line of the check that failed."""
     import traceback
 
     frames = traceback.extract_tb(error.__traceback__)
     return frames[1].line or "" if len(frames) > 1 else "it is satisfied"
 
 
-def _result(prepared: Prepared, attempts: list[Attempt]) -> CaseResult:
+def _result(prepared: Prepared, attempts: list[ScenarioRun]) -> CaseResult:
     ordered = tuple(sorted(attempts, key=lambda attempt: attempt.number))
     is_whole = len(ordered) == prepared.case.scenario.repeat
     return CaseResult(prepared.case, ordered, is_whole, tuple(prepared.order.policy.faults))

@@ -19,8 +19,7 @@ from paddock.doors.trust import (
     shown_outside,
 )
 from paddock.model.errors import InvalidInput
-from paddock.policy.world import plain_world
-from paddock.policy.world_words import SETTINGS
+from paddock.policy.world import SETTINGS, plain_world
 from paddock.run.order import Order, order_of
 from paddock.run.scenarios.checks import Bar
 from paddock.run.scenarios.expressions import world_condition
@@ -42,8 +41,8 @@ class Prepared(msgspec.Struct, frozen=True):
 def prepare(
     scenarios: Iterable[Scenario], *, is_offline: bool = False, trust: Trust = NO_TRUST
 ) -> list[Prepared]:
-    """All cases. Raises InvalidInput with what is wrong with any of them, and NotTrusted for a
-    paddock file, as the scenario changes it, that asks of the host what nobody agreed to."""
+    """Prepare all cases. Raises InvalidInput with everything that is wrong with any of them, and
+    NotTrusted for a paddock file that asks of the host what nobody agreed to."""
     cases: list[Prepared] = []
     wrong: list[str] = []
     for scenario in scenarios:
@@ -58,7 +57,7 @@ def prepare(
 
 
 def prepared(case: Case, *, is_offline: bool = False, trust: Trust = NO_TRUST) -> Prepared:
-    """Raises InvalidInput and NotTrusted."""
+    """Prepare one case. Raises InvalidInput and NotTrusted."""
     scenario = case.scenario
     order = _order(scenario, is_offline=is_offline)
     check_trust(order.policy, trust, file=scenario.source)

@@ -17,9 +17,9 @@ from paddock.run.scenarios.actions import RunAction, Search, read_actions
 from paddock.run.scenarios.terms import ActionTerms
 
 if TYPE_CHECKING:
-    from paddock.run.report import AlertSeen, Report, Spent
+    from paddock.run.report import AlertSeen, RunReport, Spent
     from paddock.run.scenarios.end_state import FilesLeft
-    from paddock.world.verdicts import Report as Verdicts
+    from paddock.world.verdicts import VerdictReport as Verdicts
 
 
 class RunResult:
@@ -32,8 +32,8 @@ class RunResult:
         recorded: Path | None = None,
         world: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """Of a replay, `recorded` is the journal whose answers it got, and `world` the state that
-        was left then: this time nothing was touched."""
+        """Read a run. Of a replay, `recorded` is the journal whose answers it got and `world` the
+        state that was left then: the replay itself touched no world."""
         self.directory = directory
         self._recorded = recorded
         self._world = world
@@ -42,7 +42,7 @@ class RunResult:
         return f"RunResult({self.run!r}, exit_code={self.exit_code!r}, steps={self.report.steps})"
 
     @cached_property
-    def report(self) -> Report:
+    def report(self) -> RunReport:
         """Counts, alerts, cost, files, marks: what `paddock run` shows at the end."""
         from paddock.run.report import report_of
 
@@ -55,7 +55,7 @@ class RunResult:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the agent; None when it did not end by itself."""
+        """The exit code of the agent; None when it did not end by itself."""
         return self.report.exit_code
 
     @property
@@ -64,7 +64,7 @@ class RunResult:
 
     @property
     def stdout(self) -> str:
-        """What the agent printed, as far as the journal keeps it."""
+        """The agent's standard output, as far as the journal stores it."""
         return self._said("stdout")
 
     @property
@@ -99,7 +99,7 @@ class RunResult:
 
     @cached_property
     def world(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of each stand-in its documents by kind: `result.world["api.stripe.com"]["refunds"]`."""
+        """The documents of each stand-in by kind: `result.world["api.stripe.com"]["refunds"]`."""
         from paddock.run.scenarios.end_state import world_left
 
         return world_left(self.directory) if self._world is None else self._world
@@ -111,10 +111,10 @@ class RunResult:
 
         return files_left(self.directory)
 
-    def actions(self, kind: str | None = None, **words: Any) -> list[RunAction]:
+    def actions(self, kind: str | None = None, **fields: Any) -> list[RunAction]:
         """Return actions that were proposed, found by the words of rules: `actions(kind="http",
         host="*.example.com", method="POST")`. Also `when`, `decided` and `outcome`."""
-        terms = _terms(kind, words)
+        terms = _terms(kind, fields)
         findings = Search(terms).among(self.steps)
         if findings.unclear and terms.when is not None:
             action, why = findings.unclear[0]
@@ -133,22 +133,22 @@ class RunResult:
         return text if isinstance(text, str) else ""
 
 
-def _terms(kind: str | None, words: Mapping[str, Any]) -> ActionTerms:
+def _terms(kind: str | None, declared: Mapping[str, Any]) -> ActionTerms:
     from paddock.policy.fields import FIELDS
 
-    given = dict(words)
-    when, decided, outcome = (given.pop(word, None) for word in ("when", "decided", "outcome"))
-    kinds = tuple(one for one in Kind if kind in (None, one.value))
+    values = dict(declared)
+    when, decided, outcome = (values.pop(word, None) for word in ("when", "decided", "outcome"))
+    kinds = tuple(kind_ for kind_ in Kind if kind in (None, kind_.value))
     if not kinds:
         raise InvalidInput(f"{kind!r} is not a kind of action", hint=suggest(kind, list(Kind)))
-    fitting = tuple(one for one in kinds if given.keys() <= FIELDS[one].keys())
+    fitting = tuple(kind_ for kind_ in kinds if values.keys() <= FIELDS[kind_].keys())
     if not fitting:
-        known = sorted({name for one in kinds for name in FIELDS[one]})
-        hint = f"there are {', '.join(known)}"
-        raise InvalidInput(f"no action has {', '.join(sorted(given))}", hint=hint)
-    fields = tuple((name, _patterns(name, one)) for name, one in sorted(given.items()))
+        names = sorted({name for kind_ in kinds for name in FIELDS[kind_]})
+        hint = f"there are {', '.join(names)}"
+        raise InvalidInput(f"no action has {', '.join(sorted(values))}", hint=hint)
+    fields = tuple((name, _patterns(name, kind_)) for name, kind_ in sorted(values.items()))
     return ActionTerms(
-        words=words,
+        words=declared,
         kinds=fitting,
         match=Match(fields),
         when=when,

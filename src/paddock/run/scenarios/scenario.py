@@ -73,7 +73,7 @@ AXES: Mapping[str, str] = {
 
 
 def cases_of(scenario: Scenario) -> Iterator[Case]:
-    """All cases, in the order of the matrix; without one the scenario itself."""
+    """Yield all cases in the order of the matrix; without a matrix, the scenario itself."""
     axes = list(scenario.matrix)
     for values in itertools.product(*scenario.matrix.values()):
         shown = {axis: _shown(value) for axis, value in zip(axes, values, strict=True)}
@@ -85,16 +85,16 @@ def cases_of(scenario: Scenario) -> Iterator[Case]:
         yield Case(name, replace(scenario, matrix={}, **chosen), shown)
 
 
-def scenario(**words: Any) -> Callable[[Check], Scenario]:
+def scenario(**options: Any) -> Callable[[Check], Scenario]:
     """Make a function a scenario. The words are those of a scenario file; without `name` it is
     called as the function is. What the function raises about the result is a failure."""
 
     def declare(check: Check) -> Scenario:
-        from paddock.run.scenarios.reading import scenario_of
+        from paddock.run.scenarios.parser import scenario_of
 
         path = Path(inspect.getsourcefile(check) or "scenario.py")
         name = check.__name__.replace("_", " ")
-        return replace(scenario_of({"name": name, **words}, path), check=check)
+        return replace(scenario_of({"name": name, **options}, path), check=check)
 
     return declare
 
@@ -107,7 +107,7 @@ def fault_list(faults: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value of an axis in a few letters."""
+    """Shorten a value of an axis to a few characters."""
     match value:
         case Path():
             text = value.name

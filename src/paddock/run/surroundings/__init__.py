@@ -7,6 +7,6 @@ agent may have written it, so every file is bounded before it is read.
 from __future__ import annotations
 
 from paddock.run.surroundings.discovery import find, told_again
-from paddock.run.surroundings.found import Found, Surroundings
+from paddock.run.surroundings.needed_mounts import NeededMount, Surroundings
 
-__all__ = ["Found", "Surroundings", "find", "told_again"]
+__all__ = ["NeededMount", "Surroundings", "find", "told_again"]

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput
-from paddock.run.surroundings import nodes, pythons
-from paddock.run.surroundings.found import Surroundings
+from paddock.run.surroundings import node, python
 from paddock.run.surroundings.host import Host, is_of_system, names_in
-from paddock.run.surroundings.places import Places, check_project
+from paddock.run.surroundings.mount_plan import MountPlan, check_project
+from paddock.run.surroundings.needed_mounts import Surroundings
 from paddock.run.surroundings.programs import Programs
 
 # Of the user's environment these say how to show things, and nothing about the user.
@@ -49,11 +49,11 @@ def find(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Surro
 def _without_launcher(command: Sequence[str]) -> list[str]:
     """Return the command without its launcher. Raises InvalidInput for options that would change
     the environment, because that cannot be done inside."""
-    words = list(command)
-    name = os.path.basename(words[0])
-    if name not in _LAUNCHERS or words[1:2] != ["run"]:
-        return words
-    rest = words[2:]
+    argv = list(command)
+    name = os.path.basename(argv[0])
+    if name not in _LAUNCHERS or argv[1:2] != ["run"]:
+        return argv
+    rest = argv[2:]
     while rest and rest[0] in _MEANINGLESS:
         rest.pop(0)
     if name == "uv" and rest[:1] in (["-m"], ["--module"]):
@@ -69,8 +69,8 @@ def _without_launcher(command: Sequence[str]) -> list[str]:
 
 
 def _found(command: list[str], host: Host) -> Surroundings:
-    places = Places(host)
-    environment = pythons.active_environment(host) or _poetry_environment(host)
+    places = MountPlan(host)
+    environment = python.active_environment(host) or _poetry_environment(host)
     search = _search(host, environment)
     programs = Programs(host, places, search)
     if environment is not None:
@@ -78,11 +78,11 @@ def _found(command: list[str], host: Host) -> Surroundings:
     word, *rest = command
     program = programs.add(programs.locate(word))
     _add_script(rest, program, host, places)
-    if nodes.is_project(host):
-        nodes.add_packages(host, places)
-        node = programs.find("node")
-        if node is not None and not is_of_system(node):
-            programs.add(node)
+    if node.is_project(host):
+        node.add_packages(host, places)
+        node_program = programs.find("node")
+        if node_program is not None and not is_of_system(node_program):
+            programs.add(node_program)
     envs = _envs(host, places, environment, program)
     mounts = places.settle()
     path = [d for d in (*programs.bins, *search) if places.is_visible(d) and os.path.isdir(d)]
@@ -95,14 +95,14 @@ def _poetry_environment(host: Host) -> str | None:
     """Return where poetry keeps the environment of a project when it is not in the project: its
     name has a digest of the project's path in it."""
     cache = host.environ.get("POETRY_CACHE_DIR") or os.path.join(host.home, ".cache", "pypoetry")
-    place = host.environ.get("POETRY_VIRTUALENVS_PATH") or os.path.join(cache, "virtualenvs")
-    names = names_in(place)
+    parent = host.environ.get("POETRY_VIRTUALENVS_PATH") or os.path.join(cache, "virtualenvs")
+    names = names_in(parent)
     for directory in host.ancestors() if names else ():
         digest = hashlib.sha256(os.fsencode(directory)).digest()
         mark = f"-{base64.urlsafe_b64encode(digest).decode()[:8]}-py"
         for name in reversed(names):
             if mark in name:
-                return os.path.join(place, name)
+                return os.path.join(parent, name)
     return None
 
 
@@ -111,12 +111,12 @@ def _search(host: Host, environment: str | None) -> list[str]:
     directories = host.environ.get("PATH", "").split(":")
     own = [os.path.join(environment, "bin")] if environment else []
     on_path = [os.path.normpath(word) for word in directories if os.path.isabs(word)]
-    return list(dict.fromkeys((*own, *on_path, *nodes.bins(host))))
+    return list(dict.fromkeys((*own, *on_path, *node.bins(host))))
 
 
 def told_again(environ: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:
-    """The variables of this host, but the language, the terminal and the time zone of the one where
-    it was recorded."""
+    """Return the variables of this host, with the language, terminal and time zone of the host
+    where the run was recorded."""
     here = {name: value for name, value in environ.items() if not _is_passed(name)}
     return here | {name: str(value) for name, value in recorded.items() if _is_passed(name)}
 
@@ -125,8 +125,8 @@ def _is_passed(name: str) -> bool:
     return name in _PASSED or name.startswith("LC_")
 
 
-def _add_script(rest: list[str], program: str, host: Host, places: Places) -> None:
-    """The file that an interpreter is told to run, when it lies outside of the project."""
+def _add_script(rest: list[str], program: str, host: Host, places: MountPlan) -> None:
+    """Add the file that an interpreter is told to run, if it lies outside the project."""
     if _INTERPRETERS.fullmatch(os.path.basename(program)) is None:
         return
     script = next((w for w in rest if not w.startswith("-") or w in _NO_SCRIPT), "-")
@@ -135,7 +135,7 @@ def _add_script(rest: list[str], program: str, host: Host, places: Places) -> No
         places.need(path, "the script")
 
 
-def _envs(host: Host, places: Places, environment: str | None, program: str) -> dict[str, str]:
+def _envs(host: Host, places: MountPlan, environment: str | None, program: str) -> dict[str, str]:
     envs = {
         name: value
         for name, value in host.environ.items()
@@ -144,16 +144,16 @@ def _envs(host: Host, places: Places, environment: str | None, program: str) -> 
     if environment is not None and places.is_visible(environment):
         is_conda = os.path.isdir(os.path.join(environment, "conda-meta"))
         envs["CONDA_PREFIX" if is_conda else "VIRTUAL_ENV"] = environment
-    site = pythons.user_site(host, program) if is_of_system(program) else None
+    site = python.user_site(host, program) if is_of_system(program) else None
     if site is not None and environment is None and places.need(site, "packages of the user"):
         base = site.removesuffix(f"/lib/{os.path.basename(os.path.dirname(site))}/site-packages")
-        pythons.add_packages(base, places)
+        python.add_packages(base, places)
         envs["PYTHONUSERBASE"] = base
     return envs
 
 
 def _first_word(word: str, program: str, host: Host, path: str) -> str:
-    """The user's own word where it means the same program inside."""
+    """Return the user's own word for the program where it means the same program inside."""
     if "/" in word:
         return word if os.path.normpath(os.path.join(host.cwd, word)) == program else program
     for directory in path.split(":"):

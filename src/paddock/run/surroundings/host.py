@@ -27,22 +27,22 @@ class Host(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, cwd: Path, environ: Mapping[str, str]) -> Host:
-        known = _known_home()
-        home = os.path.realpath(environ.get("HOME") or known)
-        homes = tuple(dict.fromkeys((home, os.path.realpath(known))))
+        account_home = _known_home()
+        home = os.path.realpath(environ.get("HOME") or account_home)
+        homes = tuple(dict.fromkeys((home, os.path.realpath(account_home))))
         return cls(os.path.realpath(cwd), home, homes, environ)
 
     def ancestors(self) -> Iterator[str]:
-        """The project and the directories above it, as far as they can belong to it: up to the
-        root of its repository, and never the home or what holds it."""
-        place = self.cwd
+        """Yield the project and the directories above it that can belong to it: up to the root of
+        its repository, never the home directory or what contains it."""
+        directory = self.cwd
         for _ in range(MAX_LEVELS):
-            if any(is_within(home, place) for home in self.homes):
+            if any(is_within(home, directory) for home in self.homes):
                 return
-            yield place
-            if os.path.lexists(os.path.join(place, ".git")):
+            yield directory
+            if os.path.lexists(os.path.join(directory, ".git")):
                 return
-            place = os.path.dirname(place)
+            directory = os.path.dirname(directory)
 
 
 def _known_home() -> str:
@@ -53,17 +53,19 @@ def _known_home() -> str:
 
 
 def is_within(path: str, place: str) -> bool:
-    """Whether a path is the place or lies in it; both absolute and normal."""
+    """Return whether a path is the directory or lies in it; both must be absolute and
+    normalised."""
     return path == place or path.startswith(place.rstrip("/") + "/")
 
 
 def is_of_system(path: str) -> bool:
-    """Whether every sandbox sees it anyway."""
-    return any(is_within(path, place) for place in SYSTEM)
+    """Return whether every sandbox sees the path anyway."""
+    return any(is_within(path, directory) for directory in SYSTEM)
 
 
 def read_text(path: str) -> str | None:
-    """A small text of the user's; None when it is not there, not plain, or not small."""
+    """Read a small text file of the user; None when it is missing, not a regular file, or too
+    large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # it may be a FIFO
     except OSError:
@@ -76,10 +78,10 @@ def read_text(path: str) -> str | None:
 
 
 def names_in(directory: str, limit: int = 5000) -> list[str]:
-    """The names in a directory, in order; none when it cannot be read or has too many."""
+    """Return the sorted names in a directory; none when it cannot be read or has too many."""
     try:
         with os.scandir(directory) as entries:
-            found = [entry.name for _, entry in zip(range(limit + 1), entries, strict=False)]
+            names = [entry.name for _, entry in zip(range(limit + 1), entries, strict=False)]
     except OSError:
         return []
-    return sorted(found) if len(found) <= limit else []
+    return sorted(names) if len(names) <= limit else []

@@ -62,6 +62,7 @@ _BINARY = re.compile(b"|".join((_DER, _PGP, _MICROSOFT, _JAVA)), re.DOTALL)
 # With a byte order mark, or with a first line in ASCII.
 _UTF16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[\t-~]\0){8}|(?:\0[\t-~]){8}")
 _BODY = re.compile(rb"[A-Za-z0-9+/]{8}")
+_END = re.compile(rb"-{4,5} ?END ")
 _BODY_BYTES = 200  # in which it begins, behind headers that some have
 _OTHERS = (
     re.compile(rb"^Private-Lines: *[0-9]+\r?\n[A-Za-z0-9+/=]{32}", re.M),  # PuTTY
@@ -71,14 +72,29 @@ _OTHERS = (
     re.compile(rb"\A== ed25519v1-secret: type0 =="),  # Tor
     re.compile(rb"\([0-9]{2}:(?:protected-)?private-key\("),  # of GnuPG's agent
 )
-# These all, of each.
-_TOGETHER = (
-    (re.compile(rb'"type"\s*:\s*"service_account"'), re.compile(rb'"private_key"\s*:')),
-    (re.compile(rb'"type"\s*:\s*"authorized_user"'), re.compile(rb'"refresh_token"\s*:')),
+# Accounts of Google: the type, a field that holds the secret, and that field with a value as long
+# as a real one. Programs show accounts as examples, `"refresh_token": "refreshToken"`, and must not
+# lose a module because of that, so that only the last counts in them.
+_ACCOUNTS = (
+    (
+        re.compile(rb'"type"\s*:\s*"service_account"'),
+        re.compile(rb'"private_key"\s*:'),
+        re.compile(rb'"private_key"\s*:\s*"[^"]*[A-Za-z0-9+/]{20}'),
+    ),
+    (
+        re.compile(rb'"type"\s*:\s*"authorized_user"'),
+        re.compile(rb'"refresh_token"\s*:'),
+        re.compile(rb'"refresh_token"\s*:\s*"[^"\s]{16}'),
+    ),
     (
         re.compile(rb'"type"\s*:\s*"external_account'),
         re.compile(rb'"(?:client_secret|refresh_token)"\s*:'),
+        re.compile(rb'"(?:client_secret|refresh_token)"\s*:\s*"[^"\s]{16}'),
     ),
+)
+_PROGRAM = ".py"
+# These all, of each.
+_TOGETHER = (
     (
         re.compile(rb"^Private-key-format: v[0-9]", re.M),  # DNSSEC
         re.compile(rb"^(?:Key|Private\w+(?:\(x\))?): *[A-Za-z0-9+/]{16}", re.M),
@@ -116,10 +132,10 @@ def is_key_in(path: str) -> bool:
         return False
     finally:
         os.close(fd)
-    return holds_key(content)
+    return holds_key(content, is_program=path.endswith(_PROGRAM))
 
 
-def holds_key(content: bytes) -> bool:
+def holds_key(content: bytes, *, is_program: bool = False) -> bool:
     """Return whether there is a key in the content, also as a text inside of JSON, YAML or code."""
     if _BINARY.match(content):
         return True
@@ -129,12 +145,22 @@ def holds_key(content: bytes) -> bool:
         return False
     if _PEM_LINE.search(content) or any(map(_is_key_begun, _PEM_BASE64.findall(content))):
         return True
-    if any(_BODY.search(content, mark.end(), mark.end() + _BODY_BYTES)
-           for mark in _PEM.finditer(content)):  # fmt: skip
+    if any(_has_body(content, mark.end()) for mark in _PEM.finditer(content)):
         return True
     if any(pattern.search(content) for pattern in _OTHERS):
         return True
-    return any(all(one.search(content) for one in patterns) for patterns in _TOGETHER)
+    for kind, field, long_field in _ACCOUNTS:
+        secret = long_field if is_program else field
+        if kind.search(content) and secret.search(content):
+            return True
+    return any(all(expression.search(content) for expression in patterns) for patterns in _TOGETHER)
+
+
+def _has_body(content: bytes, start: int) -> bool:
+    """Return whether the body of a key begins here: before its end, and behind its headers."""
+    limit = start + _BODY_BYTES
+    end = _END.search(content, start, limit)
+    return _BODY.search(content, start, limit if end is None else end.start()) is not None
 
 
 def _is_key_begun(encoded: bytes) -> bool:

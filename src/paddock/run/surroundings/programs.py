@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from paddock.fence.elf import MAGIC, Elf, read_elf
 from paddock.model.errors import CommandNotStarted, InvalidInput
-from paddock.run.surroundings import nodes, pythons
+from paddock.run.surroundings import node, python
 from paddock.run.surroundings.host import Host, is_of_system, is_within
-from paddock.run.surroundings.places import Places
+from paddock.run.surroundings.mount_plan import MountPlan
 from paddock.run.surroundings.shims import behind_shim, is_shim
 
 MAX_LINKS = 40  # as many as the kernel follows
@@ -26,7 +26,7 @@ _STORES = ("/nix/store", "/gnu/store", "/home/linuxbrew/.linuxbrew")
 class Programs:
     """Finds programs and asks `Places` for what they need."""
 
-    def __init__(self, host: Host, places: Places, search: list[str]) -> None:
+    def __init__(self, host: Host, places: MountPlan, search: list[str]) -> None:
         self._host = host
         self._places = places
         self._search = search
@@ -34,7 +34,8 @@ class Programs:
         self.bins: list[str] = []  # where the versions are that shims stand for
 
     def locate(self, word: str) -> str:
-        """The program that a word means here. Raises CommandNotStarted when there is none."""
+        """Return the program that a word means here. Raises CommandNotStarted when there is
+        none."""
         if "/" in word:
             return self._named(word)
         for directory in self._search:
@@ -51,20 +52,21 @@ class Programs:
         raise _not_found(word, f"looked in {where}")
 
     def find(self, word: str) -> str | None:
-        """The same, for what is good to have."""
+        """Return the program that a word means here, or None."""
         try:
             return self.locate(word)
         except CommandNotStarted:
             return None
 
     def add(self, path: str) -> str:
-        """Asks for a program and all behind it; gives the name under which it will be there."""
+        """Ask for a program and everything behind it. Return the path at which it will be
+        inside."""
         hops = _hops(path)
         for hop in hops:
             self._add_owner(hop)
             # The same by its real directory: one on the way to it may be a link.
-            place, name = os.path.split(hop)
-            self._add_owner(os.path.join(os.path.realpath(place), name))
+            directory, name = os.path.split(hop)
+            self._add_owner(os.path.join(os.path.realpath(directory), name))
         if not _is_program(hops[-1]):
             # An agent may have made the link: it must not choose what else is mounted.
             why = f"it leads to {hops[-1]}, which is no program"
@@ -79,19 +81,19 @@ class Programs:
         return next((h for n, h in enumerate(hops) if all(visible[n:])), os.path.realpath(path))
 
     def add_environment(self, root: str) -> None:
-        """Asks for a virtual environment, the interpreter behind it, and linked packages."""
+        """Ask for a virtual environment, the interpreter behind it, and linked packages."""
         if root in self._seen or len(self._seen) > MAX_PROGRAMS:
             return
         self._seen.add(root)
         self._places.need(root, "environment of the project or the command")
-        for program in pythons.base_programs(root):
+        for program in python.base_programs(root):
             if _is_program(program):  # else the environment is broken, and may not be needed
                 self.add(program)
-        pythons.add_packages(root, self._places)
+        python.add_packages(root, self._places)
 
     def _add_owner(self, hop: str) -> None:
-        """The environment, installation or store that a program is a part of."""
-        root = pythons.environment_of(hop)
+        """Add the environment, installation or store that a program is part of."""
+        root = python.environment_of(hop)
         if root is not None:
             self.add_environment(root)
             return
@@ -101,13 +103,13 @@ class Programs:
             if is_within(hop, store):
                 self._places.need(store, "programs that refer to each other")
                 return
-        place, name = os.path.split(os.path.dirname(hop))
-        if name == "bin" and nodes.is_installation(place):
-            self._places.need(place, "Node")
-        if name == "bin" and pythons.is_installation(place):
-            self._places.need(place, "Python")
-            pythons.add_library(place, self._places)
-            pythons.add_packages(place, self._places)
+        directory, name = os.path.split(os.path.dirname(hop))
+        if name == "bin" and node.is_installation(directory):
+            self._places.need(directory, "Node")
+        if name == "bin" and python.is_installation(directory):
+            self._places.need(directory, "Python")
+            python.add_library(directory, self._places)
+            python.add_packages(directory, self._places)
 
     def _add_file(self, path: str) -> None:
         if not self._places.need(path, "the program"):
@@ -169,25 +171,26 @@ def _is_program(path: str) -> bool:
 
 
 def _hops(path: str) -> list[str]:
-    """The names of a program from link to link, the last one being no link."""
+    """Return the paths of a program from link to link; the last one is no link."""
     hops = [os.path.normpath(path)]
     while os.path.islink(hops[-1]) and len(hops) <= MAX_LINKS:
-        target, place = os.readlink(hops[-1]), os.path.dirname(hops[-1])
+        target, directory = os.readlink(hops[-1]), os.path.dirname(hops[-1])
         if ".." in target.split("/"):
-            place = os.path.realpath(place)  # the kernel goes up from where it really is
-        hops.append(os.path.normpath(os.path.join(place, target)))
+            directory = os.path.realpath(directory)  # the kernel goes up from where it really is
+        hops.append(os.path.normpath(os.path.join(directory, target)))
     return hops
 
 
 def _links_of_environment(hops: list[str]) -> list[str]:
-    """The links that a virtual environment's Python is reached by. A program runs by its last name
-    as well as by its first, but the environment is known by the name that lies in it alone."""
-    first = next((n for n, hop in enumerate(hops) if pythons.environment_of(hop)), len(hops))
+    """Return the links by which a virtual environment's Python is reached. A program runs by its
+    last path as well as by its first, but only the path inside the environment identifies the
+    environment."""
+    first = next((n for n, hop in enumerate(hops) if python.environment_of(hop)), len(hops))
     return hops[first:-1]
 
 
 def _shebang(path: str) -> list[str]:
-    """The words of a script's first line; none when it is no script."""
+    """Return the words of a script's first line; none when it is no script."""
     head = _head(path)
     if not head.startswith(b"#!"):
         return []
@@ -218,17 +221,17 @@ def _loaded(path: str, elf: Elf) -> Iterator[str]:
     if elf.interpreter and os.path.isabs(elf.interpreter):
         yield os.path.normpath(elf.interpreter)
     origin = os.path.dirname(os.path.realpath(path))
-    places = [_expanded(place, origin) for place in elf.search]
+    directories = [_expanded(directory, origin) for directory in elf.search]
     for name in elf.needed:
-        candidates = [name] if os.path.isabs(name) else [os.path.join(p, name) for p in places]
+        candidates = [name] if os.path.isabs(name) else [os.path.join(p, name) for p in directories]
         # What is in none of these places is the system's.
         yield from (c for c in candidates[:_MAX_CANDIDATES] if os.path.isfile(c))
 
 
-def _expanded(place: str, origin: str) -> str:
+def _expanded(directory: str, origin: str) -> str:
     for word in ("${ORIGIN}", "$ORIGIN"):
-        place = place.replace(word, origin)
-    return os.path.normpath(place) if os.path.isabs(place) else origin
+        directory = directory.replace(word, origin)
+    return os.path.normpath(directory) if os.path.isabs(directory) else origin
 
 
 def _head(path: str) -> bytes:

@@ -100,7 +100,8 @@ _CREDENTIALS = re.compile(
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a file or directory of this name is not for an agent, whatever is in it."""
+    """Return whether a file or directory of this name must be hidden from an agent, whatever it
+    contains."""
     name = _present(name)
     if name.endswith(_EXAMPLES):
         return False
@@ -110,20 +111,20 @@ def is_secret_name(name: str) -> bool:
 
 
 def may_tell(name: str) -> bool:
-    """Whether the name of a file is a reason to look at it more closely."""
+    """Return whether the name of a file is a reason to examine it more closely."""
     name = _present(name)
     return name in _NAMES or name.endswith(_TELLING) or name.startswith(_BEGINNINGS)
 
 
 def _present(name: str) -> str:
-    """The name in lower case, and without what marks an earlier version of a file."""
+    """Return the name in lower case and without a suffix that marks a backup."""
     return _EARLIER.sub("", name.lower())
 
 
 def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
-    """The paths in a directory that an agent must not see, relative to it. Raises
-    InvalidInput when there is more than can be looked through."""
-    found: list[str] = []
+    """Return the paths in a directory that an agent must not see, relative to it. Raises
+    InvalidInput when there is more than can be searched."""
+    hidden: list[str] = []
     left, waiting = MAX_ENTRIES, [("", 0)]
     while waiting:
         below, level = waiting.pop()
@@ -134,14 +135,14 @@ def secret_files(root: str, *, is_only_top: bool = False) -> tuple[str, ...]:
             path = f"{below}/{entry.name}" if below else entry.name
             if entry.is_file(follow_symlinks=False) and not may_tell(entry.name):
                 if may_hold_key(entry) and is_key_in(entry.path):
-                    found.append(path)
+                    hidden.append(path)
             elif _is_hidden(entry, path):
-                found.append(path)
+                hidden.append(path)
             elif entry.name == _GIT:
-                found += _git_files(root, path)
+                hidden += _git_files(root, path)
             elif not is_only_top and _is_searched(entry):
                 waiting.append((path, level + 1))
-    return tuple(sorted(found))
+    return tuple(sorted(hidden))
 
 
 def _entries(directory: str) -> list[os.DirEntry[str]]:
@@ -158,7 +159,7 @@ def _is_hidden(entry: os.DirEntry[str], path: str) -> bool:
     if is_secret_name(entry.name):
         return not (entry.name in _VENV_NAMES and _is_venv(entry))
     lower = f"/{_present(path)}"
-    if lower.endswith(tuple(f"/{place}" for place in _IN_A_PLACE)):
+    if lower.endswith(tuple(f"/{path_end}" for path_end in _IN_A_PLACE)):
         return True
     if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
         return False  # what a link leads to is decided on where it is
@@ -170,7 +171,8 @@ def _is_hidden(entry: os.DirEntry[str], path: str) -> bool:
 
 
 def _holds(path: str, what: re.Pattern[bytes]) -> bool:
-    """What cannot be looked through counts as if it did."""
+    """Return whether a file holds credentials. A file that cannot be searched counts as if it
+    did."""
     try:
         # It may have become a pipe or a link meanwhile.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -192,9 +194,12 @@ def _is_venv(entry: os.DirEntry[str]) -> bool:
 
 
 def _git_files(root: str, git: str) -> list[str]:
-    """Of a repository only settings that hold credentials; its objects are what they are."""
-    places = [git, *(f"{git}/modules/{name}" for name in _modules(os.path.join(root, git)))]
-    files = [f"{place}/{name}" for place in places for name in ("config", "config.worktree")]
+    """Return the files of a repository's settings that hold credentials; its objects are not
+    searched."""
+    directories = [git, *(f"{git}/modules/{name}" for name in _modules(os.path.join(root, git)))]
+    files = [
+        f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")
+    ]
     return [file for file in files if _holds_credentials(os.path.join(root, file))]
 
 

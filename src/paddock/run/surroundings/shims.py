@@ -14,12 +14,12 @@ from paddock.run.surroundings.host import Host, names_in, read_text
 
 
 def is_shim(path: str) -> bool:
-    """Whether a program on PATH only stands for one of several versions."""
+    """Return whether a program on PATH only stands for one of several versions."""
     return _kind(path) is not None
 
 
 def behind_shim(path: str, host: Host) -> str | None:
-    """The program that a shim would run here; None when it cannot be told."""
+    """Return the program that a shim would run here; None when it cannot be determined."""
     kind = _kind(path)
     name = os.path.basename(path)
     root = os.path.dirname(os.path.dirname(path))
@@ -33,10 +33,10 @@ def behind_shim(path: str, host: Host) -> str | None:
 
 
 def _kind(path: str) -> Any:
-    place, name = os.path.split(os.path.dirname(path))
-    if name == "shims" and os.path.isdir(os.path.join(place, "versions")):
+    directory, name = os.path.split(os.path.dirname(path))
+    if name == "shims" and os.path.isdir(os.path.join(directory, "versions")):
         return _pyenv
-    if name == "shims" and os.path.isdir(os.path.join(place, "installs")):
+    if name == "shims" and os.path.isdir(os.path.join(directory, "installs")):
         return _installs
     if name == "bin" and os.path.basename(os.path.realpath(path)) == "volta-shim":
         return _volta
@@ -55,8 +55,8 @@ def _pyenv(root: str, host: Host) -> Iterator[str]:
 
 
 def _pyenv_wanted(root: str, host: Host) -> list[str]:
-    if said := host.environ.get("PYENV_VERSION"):
-        return _plain(said.split(":"))
+    if version := host.environ.get("PYENV_VERSION"):
+        return _plain(version.split(":"))
     for directory in (*host.ancestors(), host.home):
         text = read_text(os.path.join(directory, ".python-version"))
         if text is not None:
@@ -65,7 +65,7 @@ def _pyenv_wanted(root: str, host: Host) -> list[str]:
 
 
 def _installs(root: str, host: Host) -> Iterator[str]:
-    """asdf and mise."""
+    """Yield the installations of asdf and mise."""
     for directory in (*host.ancestors(), host.home):
         for tool, version in (*_tool_versions(directory), *_mise_tools(directory)):
             for name in _plain([tool]):
@@ -112,9 +112,10 @@ def _json(path: str, *keys: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _plain(words: list[str]) -> list[str]:
-    """Those that are one name: a file of the project must not lead anywhere else."""
-    return [word for word in words if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", word)]
+def _plain(names: list[str]) -> list[str]:
+    """Return the entries that are a single name: a file of the project must not lead anywhere
+    else."""
+    return [word for word in names if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", word)]
 
 
 def _as_version(name: str) -> list[int]:

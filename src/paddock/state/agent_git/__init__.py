@@ -22,11 +22,11 @@ from paddock.state.agent_git._quarantine import (
     known_objects,
     repository_of,
 )
-from paddock.state.agent_git._refs import Head, Repository
+from paddock.state.agent_git._refs import AgentHead, Repository
 
 __all__ = [
+    "AgentHead",
     "Commit",
-    "Head",
     "Quarantine",
     "Repository",
     "check_new_branch",

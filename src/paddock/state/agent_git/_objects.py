@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import IO
 
 from paddock.model.errors import InvalidInput
-from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.obeyed import GIT
-from paddock.state.treewalk import listing, status
+from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
+from paddock.state.files.tree_walk import listing, status
+from paddock.state.tool_config import GIT
 
 # An agent chooses how large its objects are when they are unpacked.
 MAX_OBJECT_BYTES = 512 << 20
@@ -105,15 +105,15 @@ def _copy(loose: IO[bytes], pack: IO[bytes]) -> int:
     """Write one object into a pack, never more of it in memory than a chunk; return its size."""
     inflater = zlib.decompressobj()
     begin = _inflated(inflater, loose)
-    found = _HEADER.match(begin[:_MAX_HEADER])
-    if found is None:
+    match = _HEADER.match(begin[:_MAX_HEADER])
+    if match is None:
         raise _NoObject
-    size = int(found[2])
+    size = int(match[2])
     if size > MAX_OBJECT_BYTES:
         raise InvalidInput(f"an object of the agent has more than {MAX_OBJECT_BYTES >> 20} MiB")
-    pack.write(_entry_header(_TYPES[found[1]], size))
+    pack.write(_entry_header(_TYPES[match[1]], size))
     deflater = zlib.compressobj()
-    piece, written = begin[found.end() :], 0
+    piece, written = begin[match.end() :], 0
     while True:
         written += len(piece)
         if written > size:

@@ -18,9 +18,9 @@ from typing import IO
 import msgspec
 
 from paddock.model.errors import Conflict, HostCannot, IntegrityError, InvalidInput
-from paddock.model.plain import plain
+from paddock.model.printable import printable
 from paddock.state.agent_git._objects import open_packs, write_loose_pack
-from paddock.state.obeyed import GIT
+from paddock.state.tool_config import GIT
 
 _REF = "refs/heads/agent"
 _CONFIG = """[core]
@@ -95,12 +95,13 @@ class Quarantine:
         kind = self._git(["cat-file", "-t", tip], "the agent's commit cannot be read")
         if kind.strip() != b"commit":
             raise IntegrityError("what the agent's branch is at is no commit")
-        asked = "".join(f"{one}\n" for one in (tip, *(f"^{one}" for one in known)))
+        revisions = (tip, *(f"^{commit}" for commit in known))
+        query = "".join(f"{revision}\n" for revision in revisions)
         listed = self._git(
             ["log", "--ignore-missing", "--no-show-signature", "--no-color", "--no-decorate",
              "--no-mailmap", "--no-notes", "-z", "--encoding=UTF-8", f"--max-count={most}",
              "--format=%H %s", "--stdin"],
-            "the agent's commits cannot be listed", asked.encode(),
+            "the agent's commits cannot be listed", query.encode(),
         )  # fmt: skip
         lines = listed.decode("utf-8", "replace").split("\0")
         parts = [line.partition(" ") for line in lines if line]
@@ -110,7 +111,7 @@ class Quarantine:
         """Make the branch in the user's repository, or move it if that is forced. Git checks each
         object and that none is missing. Raises IntegrityError."""
         (self._place / _REF).write_text(f"{tip}\n")
-        settings = [word for one in _FETCH_SETTINGS for word in ("-c", one)]
+        settings = [option for setting in _FETCH_SETTINGS for option in ("-c", setting)]
         name = f"refs/heads/{branch}"
         command = [
             "git", "-C", os.fspath(worktree), *settings, "fetch", "--quiet", "--no-tags",
@@ -140,7 +141,7 @@ def repository_of(worktree: Path) -> Path:
                "--show-toplevel", "--git-common-dir"]  # fmt: skip
     done = _run(command, _environment(is_ours=False))
     lines = os.fsdecode(done.stdout).split("\n")
-    where = plain(worktree, 400)
+    where = printable(worktree, 400)
     if done.returncode and os.path.lexists(worktree / GIT):
         raise HostCannot(f"git does not use the repository of {where}: {_said(done)}")
     if done.returncode or len(lines) < 2 or lines[0] != os.path.realpath(worktree):
@@ -157,9 +158,9 @@ def known_objects(worktree: Path, besides: str | None = None) -> set[str]:
                "--format=%(objectname) %(refname)"]  # fmt: skip
     done = _run(command, _environment(is_ours=False))
     if done.returncode:
-        raise HostCannot(f"git cannot read {plain(worktree, 400)}: {_said(done)}")
+        raise HostCannot(f"git cannot read {printable(worktree, 400)}: {_said(done)}")
     lines = [line.partition(" ") for line in os.fsdecode(done.stdout).split("\n") if line]
-    return {known for known, _, name in lines if name != f"refs/heads/{besides}"}
+    return {digest for digest, _, name in lines if name != f"refs/heads/{besides}"}
 
 
 def check_new_branch(worktree: Path, branch: str, *, is_forced: bool) -> None:
@@ -167,12 +168,12 @@ def check_new_branch(worktree: Path, branch: str, *, is_forced: bool) -> None:
     there, unless it may be replaced."""
     done = _run(["git", "check-ref-format", f"refs/heads/{branch}"], _environment(is_ours=True))
     if done.returncode or branch.startswith("-") or branch == "HEAD":
-        raise InvalidInput(f"--branch: {plain(branch, 100)!r} is no name for a branch")
+        raise InvalidInput(f"--branch: {printable(branch, 100)!r} is no name for a branch")
     name = f"refs/heads/{branch}"
     command = ["git", "-C", os.fspath(worktree), "show-ref", "--verify", "--quiet", name]
     done = _run(command, _environment(is_ours=False))
     if done.returncode not in (0, 1):
-        raise HostCannot(f"git cannot read {plain(worktree, 400)}: {_said(done)}")
+        raise HostCannot(f"git cannot read {printable(worktree, 400)}: {_said(done)}")
     if done.returncode == 0 and not is_forced:
         raise Conflict(f"there is a branch {branch} already", hint="say --force to replace it")
 
@@ -216,11 +217,11 @@ def _said(done: subprocess.CompletedProcess[bytes]) -> str:
     """Return what git said, in which an agent may have chosen words."""
     text = done.stderr.decode("utf-8", "replace").strip()
     lines = [re.sub(r"^(fatal|error|warning): ", "", line) for line in text.splitlines() if line]
-    return plain("; ".join(lines) or f"it ended with {done.returncode}", _MAX_SAID)
+    return printable("; ".join(lines) or f"it ended with {done.returncode}", _MAX_SAID)
 
 
 def _quoted(path: bytes) -> bytes:
-    """As git reads names in a list of alternates: like a string of C."""
+    """Return a name as git reads it in a list of alternates: like a string of C."""
     letters = (f"\\{byte:03o}" if byte in b'"\\' or not 0x20 <= byte < 0x7F else chr(byte)
                for byte in path)  # fmt: skip
     return b'"%s"' % "".join(letters).encode()

@@ -16,10 +16,10 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.model.results import FileType
-from paddock.state.change import Change
-from paddock.state.descent import CHANGED_UNDERNEATH, Descent, open_file
-from paddock.state.obeyed import GIT
-from paddock.state.treewalk import status, walk
+from paddock.state.changes.change import FileChange
+from paddock.state.files.descent import CHANGED_UNDERNEATH, Descent, open_file
+from paddock.state.files.tree_walk import status, walk
+from paddock.state.tool_config import GIT
 
 _MAX_HEAD = 4 << 10
 _MAX_PACKED = 16 << 20  # some 200,000 references
@@ -28,8 +28,9 @@ _BRANCHES = "refs/heads/"
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-class Head(msgspec.Struct, frozen=True):
-    """Where a repository is: on a branch, or on a commit alone. Without a commit it is empty."""
+class AgentHead(msgspec.Struct, frozen=True):
+    """The position of a repository: on a branch, or on a commit alone. Without a commit it is
+    empty."""
 
     branch: str | None
     commit: str | None
@@ -40,11 +41,11 @@ class Repository:
     project, and `layer` is where their files are; without them it is the user's own."""
 
     def __init__(
-        self, source: int, layer: Path | None = None, changes: Iterable[Change] = ()
+        self, source: int, layer: Path | None = None, changes: Iterable[FileChange] = ()
     ) -> None:
         self._source = source
         self._layer = layer
-        self._changes: Mapping[str, Change] = {one.path: one for one in changes}
+        self._changes: Mapping[str, FileChange] = {change.path: change for change in changes}
 
     @property
     def is_there(self) -> bool:
@@ -56,17 +57,17 @@ class Repository:
         st = status(GIT, self._source)
         return st is not None and stat.S_ISDIR(st.st_mode)
 
-    def head(self) -> Head:
+    def head(self) -> AgentHead:
         """Return where it is. Raises InvalidInput for a HEAD that git would not have written."""
         text = self._text(f"{GIT}/HEAD", _MAX_HEAD).strip()
         if text.startswith("ref:"):
             name = text.removeprefix("ref:").strip()
             if not name.startswith(_BRANCHES):
                 raise InvalidInput("HEAD of the agent's repository is on nothing that is a branch")
-            return Head(name.removeprefix(_BRANCHES), self.references().get(name))
+            return AgentHead(name.removeprefix(_BRANCHES), self.references().get(name))
         if not _OBJECT_ID.fullmatch(text):
             raise InvalidInput("HEAD of the agent's repository cannot be read")
-        return Head(None, text)
+        return AgentHead(None, text)
 
     def branches(self) -> dict[str, str]:
         """Return the commit of each branch, by its name."""
@@ -82,12 +83,12 @@ class Repository:
             raise InvalidInput(
                 "the repository keeps its references in reftables, which cannot be read here"
             )
-        found = dict(_packed(self._text(f"{GIT}/packed-refs", _MAX_PACKED)))
+        refs = dict(_packed(self._text(f"{GIT}/packed-refs", _MAX_PACKED)))
         for name in self._loose_names():
             value = self._text(f"{GIT}/{name}", _MAX_HEAD).strip()
             if _OBJECT_ID.fullmatch(value):
-                found[name] = value
-        return found
+                refs[name] = value
+        return refs
 
     def _loose_names(self) -> Iterator[str]:
         names = {path for path in self._changes if path.startswith(f"{GIT}/refs/")}

@@ -1,4 +1,4 @@
-"""Which files are in a state that a record never had, while several are at work on them.
+"""Files in a state that a record never had, while several threads or processes are at work on them.
 
 Some threads or processes may be further than they were when a state was recorded, and some not so
 far. What one has done ahead it will not do again, and what is still to come it will do itself; a
@@ -13,42 +13,42 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from paddock.state.trees.diffing import changes_below
+from paddock.state.trees.comparison import changes_below
 from paddock.state.trees.nodes import Node, NodeKind
 
 if TYPE_CHECKING:
-    from paddock.state.trees.store import TreeStore
+    from paddock.state.trees.reader import TreeReader
 
 _MAX_LISTINGS = 4096  # directories that are held while it is looked up what was in them
 MAX_TOLD = 1000  # of an agent that makes any number
 
 
-def unlike_any(store: TreeStore, now: str, wanted: str, states: Iterable[str]) -> list[str]:
-    """The paths that are other now than in the wanted state and than in any of the others; the
+def unlike_any(store: TreeReader, now: str, wanted: str, states: Iterable[str]) -> list[str]:
+    """Return the paths that are different now from the wanted state and from all of the others; the
     first `MAX_TOLD` of them."""
     lookup = _Lookup(store)
     others = list(dict.fromkeys(states))
     old, new = store.tree(wanted).roots, store.tree(now).roots
-    found: list[str] = []
+    paths: list[str] = []
     for root, node in old.items():
         for change in changes_below(store, root, node, new.get(root)):
             if change.path == root:
                 continue
             parts = change.path.removeprefix(f"{root}/").split("/")
-            if not any(_is_like(lookup.at(one, root, parts), change.after) for one in others):
-                found.append(change.path)
-            if len(found) >= MAX_TOLD:
-                return found
-    return sorted(found)
+            if not any(_is_like(lookup.at(state, root, parts), change.after) for state in others):
+                paths.append(change.path)
+            if len(paths) >= MAX_TOLD:
+                return paths
+    return sorted(paths)
 
 
-def node_at(store: TreeStore, tree: str, root: str, parts: Sequence[str]) -> Node | None:
+def node_at(store: TreeReader, tree: str, root: str, parts: Sequence[str]) -> Node | None:
     """Return what a state has at a path; None if nothing."""
     return _Lookup(store).at(tree, root, parts)
 
 
 class _Lookup:
-    def __init__(self, store: TreeStore) -> None:
+    def __init__(self, store: TreeReader) -> None:
         self._store = store
         self._roots = lru_cache(maxsize=None)(lambda tree: store.tree(tree).roots)
         self._listing = lru_cache(maxsize=_MAX_LISTINGS)(self._listed)
@@ -62,11 +62,12 @@ class _Lookup:
         return node
 
     def _listed(self, directory: Node) -> dict[str, Node]:
-        return {one.name: one for one in self._store.nodes(directory)}
+        return {node.name: node for node in self._store.nodes(directory)}
 
 
 def _is_like(one: Node | None, other: Node | None) -> bool:
-    """Of directories only that they are there: what is in them is looked at by itself."""
+    """Return whether two nodes mean the same. Of directories it counts only that they are there:
+    what is in them is looked at by itself."""
     if one is None or other is None:
         return one is other
     if one.kind is other.kind is NodeKind.DIR:

@@ -22,19 +22,17 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from paddock.model.errors import IntegrityError
-from paddock.state.copying import write_at
-from paddock.state.entries import DIGEST, canonical, number
+from paddock.objects.file_bytes import UNIT_BYTES, nonzero_runs
+from paddock.objects.store import DIGEST
+from paddock.state.trees.stored_json import canonical, number
 
 SPLIT_ABOVE = 64 << 20
 PART_BYTES = 4 << 20
-# Larger than a page, so that a file of scattered pages has a list of bearable length.
-UNIT_BYTES = 64 << 10
 # A list of more parts was made to be long: such a file is known by its size only.
 MAX_PARTS = 1_000_000
-_ZEROS = bytes(UNIT_BYTES)
 
 
-class Part(msgspec.Struct, frozen=True):
+class FilePart(msgspec.Struct, frozen=True):
     """Some bytes of a file, and the digest of the object that has them."""
 
     offset: int
@@ -47,25 +45,25 @@ class TooManyParts(OSError):
 
 
 def split(fd: int, size: int, put: Callable[[bytes], str]) -> tuple[bytes, int]:
-    """The list of the first `size` bytes of an open file, and the size that was found, which is
-    less where the file was cut meanwhile. `put` is given each part and returns its digest."""
-    parts: list[Part] = []
+    """Return the list of the first `size` bytes of an open file, and the size that was found, which
+    is less where the file was cut meanwhile. `put` is given each part and returns its digest."""
+    parts: list[FilePart] = []
     for offset, data in _runs(fd, size):
-        parts.append(Part(offset, len(data), put(data)))
+        parts.append(FilePart(offset, len(data), put(data)))
         if len(parts) > MAX_PARTS:
             raise TooManyParts(errno.EFBIG, "it has too many separate parts")
-    found = min(size, os.fstat(fd).st_size)
+    size_now = min(size, os.fstat(fd).st_size)
     listed = [[part.offset, part.length, part.digest] for part in parts]
-    return canonical({"parts": listed, "size": found}), found
+    return canonical({"parts": listed, "size": size_now}), size_now
 
 
-def read_list(data: bytes) -> tuple[list[Part], int]:
-    """The parts of a file, and its size. `IntegrityError` for what no list can be."""
+def read_list(data: bytes) -> tuple[list[FilePart], int]:
+    """Return the parts of a file, and its size. Raises IntegrityError for what no list can be."""
     try:
         fields = json.loads(data)
         size, end, parts = number(fields["size"]), 0, []
         for offset, length, digest in fields["parts"]:
-            part = Part(number(offset), number(length), str(digest))
+            part = FilePart(number(offset), number(length), str(digest))
             if not (end <= part.offset and 0 < part.length <= PART_BYTES):
                 raise ValueError("its parts overlap")
             if DIGEST.fullmatch(part.digest) is None:
@@ -79,18 +77,12 @@ def read_list(data: bytes) -> tuple[list[Part], int]:
         raise IntegrityError(f"a stored list of parts is malformed: {error!s:.200}") from None
 
 
-def write_sparse(fd: int, data: bytes, offset: int) -> None:
-    """Writes into a file that is empty there, and leaves holes for units of zeros."""
-    view = memoryview(data)
-    for start, end in _nonzero(data):
-        write_at(fd, view[start:end], offset + start)
-
-
 def _runs(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """The runs of units that are not all zeros, by offset; none crosses the border of a part."""
+    """Yield the runs of units that are not all zeros, by offset; none crosses the border of a
+    part."""
     pending: tuple[int, bytearray] | None = None
     for offset, data in _data(fd, size):
-        for start, end in _nonzero(data):
+        for start, end in nonzero_runs(data):
             begin, piece = offset + start, data[start:end]
             if pending is not None:
                 joins = pending[0] + len(pending[1]) == begin and begin % PART_BYTES
@@ -126,18 +118,3 @@ def _data(fd: int, size: int) -> Iterator[tuple[int, bytes]]:
         at = start + len(data)
         if at < end and at % UNIT_BYTES:
             return  # it was cut meanwhile; what was read is not steady and is read again
-
-
-def _nonzero(data: bytes) -> Iterator[tuple[int, int]]:
-    """The runs of units in some bytes that are not all zeros, as (start, end)."""
-    begun: int | None = None
-    for start in range(0, len(data), UNIT_BYTES):
-        end = min(start + UNIT_BYTES, len(data))
-        is_zero = data[start:end] == _ZEROS[: end - start]
-        if not is_zero and begun is None:
-            begun = start
-        elif is_zero and begun is not None:
-            yield begun, start
-            begun = None
-    if begun is not None:
-        yield begun, len(data)

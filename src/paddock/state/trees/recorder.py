@@ -1,4 +1,6 @@
-"""The state of some directories at one moment, again and again, each named by one digest."""
+"""The recorder of the state of some directories: at any time, again and again, each state named by
+one digest.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +15,19 @@ import msgspec
 from msgspec.structs import replace
 
 from paddock.model.errors import InvalidInput
-from paddock.state.copying import CHUNK_BYTES
-from paddock.state.descent import open_file
-from paddock.state.trees.held import MappedFiles
+from paddock.objects.file_bytes import chunks
+from paddock.objects.store import ObjectStore
+from paddock.state.disk_space import check_space
+from paddock.state.files.descent import open_file
+from paddock.state.trees.held_files import MappedFiles
 from paddock.state.trees.large_files import SPLIT_ABOVE, TooManyParts, split
-from paddock.state.trees.nodes import Node, Tree, bytes_of_tree
-from paddock.state.trees.objects import Objects
-from paddock.state.trees.scanning import (
+from paddock.state.trees.nodes import Node, StoredTree, bytes_of_tree
+from paddock.state.trees.scan import (
     MAX_ENTRIES,
     UNTRUSTED,
-    Scan,
-    Seen,
+    RootScan,
     SeenDir,
+    SeenFile,
     TakenFile,
     every_seen,
     file_clock_ns,
@@ -42,6 +45,7 @@ MAX_DIRECTORY_BYTES = 256 << 20
 # Read at once; larger files are read in pieces.
 _SMALL_BYTES = 1 << 20
 _TRIES = 3
+_MAX_STORED = 200_000  # digests in memory
 _NOTHING_MAPPED = MappedFiles({})
 MAX_AT_ONCE = 200  # entries that are looked at without a thread: well below a millisecond
 
@@ -63,7 +67,7 @@ class Recorder:
 
     def __init__(
         self,
-        objects: Objects | None,
+        objects: ObjectStore | None,
         roots: Mapping[str, Path],
         *,
         mapped: Callable[[], MappedFiles] | None = None,
@@ -80,24 +84,24 @@ class Recorder:
         self._turn = threading.Lock()  # actions in flight together are recorded one by one
 
     def record(self, *, is_final: bool = False) -> Recorded:
-        """The state now. The final one is stored in full, whatever was stored before. OSError when
-        a root is gone, the store cannot be written, or nothing more may be stored in it. OutOfSpace
-        when its disk has no room but what is reserved."""
+        """Return the state now. The final one is stored in full, whatever was stored before. Raises
+        OSError when a root is gone, the store cannot be written, or nothing more may be stored in
+        it, and OutOfSpace when its disk has no room but what is reserved."""
         with self._turn:
             if is_final:
                 self._keeper.is_final = True
                 self._keeper.check_space()
-                for one in self._unstored():
-                    one.changed_ns = UNTRUSTED
+                for file in self._unstored():
+                    file.changed_ns = UNTRUSTED
                 return replace(self._record(), unstored=sum(1 for _ in self._unstored()))
             if self._keeper.is_full:
                 raise used_up()
             return self._record()
 
     def unchanged(self) -> Recorded | None:
-        """The last state, if it is certainly still the one, and if few looks are enough to know
-        it: for who must not wait. None says nothing."""
-        total = sum(one.entries for one in self.seen.values())
+        """Return the last state, if it is certainly still the one, and if few looks are enough to
+        know it: for a caller who must not wait. None says nothing."""
+        total = sum(root_dir.entries for root_dir in self.seen.values())
         tree, was_cut = self._last
         if not tree or was_cut or total > MAX_AT_ONCE or not self._turn.acquire(blocking=False):
             return None
@@ -110,17 +114,17 @@ class Recorder:
         finally:
             self._turn.release()
 
-    def _unstored(self) -> Iterator[Seen]:
-        """The files of which not all bytes are in the store."""
-        return (one for one in every_seen(self.seen) if not one.node.is_kept)
+    def _unstored(self) -> Iterator[SeenFile]:
+        """Return the files of which not all bytes are in the store."""
+        return (file for file in every_seen(self.seen) if not file.node.is_kept)
 
     def _mapped_files(self) -> MappedFiles:
         return _NOTHING_MAPPED if self._mapped is None else self._mapped()
 
     def _distrust(self, mapped: MappedFiles) -> None:
-        """Has files read again that are mapped shared. The kernel stamps a mapped page when it is
-        first written, and again only after it has been written back: until then the stamp of a
-        file says nothing about its bytes.
+        """Have files read again that are mapped shared. The kernel stamps a mapped page when it is
+        first written, and again only after it has been written back: until then the stamp of a file
+        says nothing about its bytes.
 
         Done before a scan, and once more after it: what is written through a map after the scan
         may have the stamp that the scan saw, and need not be mapped at the next one any more. A
@@ -135,10 +139,10 @@ class Recorder:
             return
         inodes = {mapped.inodes[path] for path in paths}
         # In an overlay the scan may see another number than processes do; the path leads to it.
-        inodes |= {found.inode for path in paths if (found := find_seen(self.seen, path))}
-        for one in every_seen(self.seen):
-            if is_unknown or one.inode in inodes:
-                one.changed_ns = UNTRUSTED
+        inodes |= {seen.inode for path in paths if (seen := find_seen(self.seen, path))}
+        for file in every_seen(self.seen):
+            if is_unknown or file.inode in inodes:
+                file.changed_ns = UNTRUSTED
 
     def _record(self) -> Recorded:
         now_ns = file_clock_ns()
@@ -147,7 +151,7 @@ class Recorder:
         changed: list[str] = []
         room, is_cut = MAX_ENTRIES, False
         for name, root in self.roots.items():
-            scan = Scan(self._keeper, name, room, now_ns)
+            scan = RootScan(self._keeper, name, room, now_ns)
             try:
                 scan.run(root, self.seen[name])
             except InvalidInput:
@@ -160,21 +164,24 @@ class Recorder:
         self._distrust(mapped)
         tree, was_cut = self._last
         if changed or not tree or is_cut != was_cut:
-            tree = self._keeper.take_object(bytes_of_tree(Tree(self._nodes(), is_cut)))
+            tree = self._keeper.take_object(bytes_of_tree(StoredTree(self._nodes(), is_cut)))
             self._last = tree, is_cut
-        total = sum(one.entries for one in self.seen.values())
+        total = sum(root_dir.entries for root_dir in self.seen.values())
         return Recorded(tree, tuple(dict.fromkeys(changed)), total, not is_cut)
 
     def _nodes(self) -> dict[str, Node]:
-        return {name: one.node for name, one in self.seen.items() if one.node is not None}
+        return {name: seen.node for name, seen in self.seen.items() if seen.node is not None}
 
 
 class FileKeeper:
     """Reads files that may be changing, and stores what it read where there is a store."""
 
-    def __init__(self, objects: Objects | None, may_store: Callable[[int], bool] | None) -> None:
+    def __init__(
+        self, objects: ObjectStore | None, may_store: Callable[[int], bool] | None
+    ) -> None:
         self._objects = objects
         self._may_store = may_store
+        self._stored: set[str] = set()
         self._unread_bytes = MAX_REREAD_BYTES
         self._directory_bytes = MAX_DIRECTORY_BYTES
         self.is_final = False  # the last state is stored whatever it takes
@@ -189,16 +196,16 @@ class FileKeeper:
         if self._directory_bytes < 0:
             self.is_full = True
             raise used_up()
-        self.check_space()
-        return self._objects.put(data)[0]
+        self._store(digest, data)
+        return digest
 
     def check_space(self) -> None:
         """Raise OutOfSpace where storing more would take what is reserved on the disk."""
         if self._objects is not None:
-            self._objects.check_space()
+            check_space(self._objects.directory)
 
     def take_file(self, name: str, dir_fd: int) -> TakenFile | None:
-        """None when it is gone, or no regular file any more."""
+        """Read a file. Returns None when it is gone, or no regular file any more."""
         fd = open_file(name, dir_fd, lift=True)
         if fd is None:
             return None
@@ -208,7 +215,7 @@ class FileKeeper:
             os.close(fd)
 
     def _steady(self, fd: int) -> TakenFile:
-        """What was read while nothing changed; after some tries whatever was read."""
+        """Return what was read while nothing changed; after some tries whatever was read."""
         before = os.fstat(fd)
         for _ in range(_TRIES):
             content = self._read(fd, before)
@@ -222,7 +229,8 @@ class FileKeeper:
         )
 
     def _read(self, fd: int, st: os.stat_result) -> _Content:
-        """Return what is hashed is what is stored, so a digest never belongs to other bytes."""
+        """Return the content of a file. The bytes that are hashed are those that are stored, so a
+        digest never belongs to other bytes."""
         if st.st_size <= _SMALL_BYTES:
             data = os.pread(fd, st.st_size, 0) if st.st_size else b""
             digest, is_kept = self._put(data)
@@ -233,12 +241,12 @@ class FileKeeper:
 
     def _read_whole(self, fd: int, size: int) -> _Content:
         digest, taken = _hashed(fd, size)
-        if self._objects is None or self._objects.has(digest):
+        if self._objects is None or self._is_stored(digest):
             return _Content(digest, taken, True)
         if not self._may(taken):
             return _Content(digest, taken, False)
         # Read once more: it may have changed meanwhile, and then this is what it is.
-        digest, taken, _ = self._objects.put_chunks(self._while_room(_pieces(fd, size)))
+        digest, taken = self._objects.put_chunks(self._while_room(chunks(fd, ((0, size),))))
         return _Content(digest, taken, True)
 
     def _read_in_parts(self, fd: int, st: os.stat_result) -> _Content:
@@ -264,14 +272,36 @@ class FileKeeper:
         return _Content(digest, size, is_kept, is_split=True)
 
     def _put(self, data: bytes) -> tuple[str, bool]:
-        """The digest of some bytes, and whether they are in the store, if there is one."""
+        """Return the digest of some bytes, and whether they are in the store, if there is one."""
         digest = hashlib.sha256(data).hexdigest()
-        if self._objects is None or self._objects.has(digest):
+        if self._objects is None or self._is_stored(digest):
             return digest, True
         if not self._may(len(data)):
             return digest, False
+        self._store(digest, data)
+        return digest, True
+
+    def _store(self, digest: str, data: bytes) -> None:
+        assert self._objects is not None
         self.check_space()
-        return self._objects.put(data)[0], True
+        self._objects.add(digest, data)
+        self._note_stored(digest)
+
+    def _is_stored(self, digest: str) -> bool:
+        """Return whether an object is in the store. What was found there once stays while a run
+        records, and is not looked for again."""
+        assert self._objects is not None
+        if digest in self._stored:
+            return True
+        if not self._objects.has(digest):
+            return False
+        self._note_stored(digest)
+        return True
+
+    def _note_stored(self, digest: str) -> None:
+        if len(self._stored) >= _MAX_STORED:
+            self._stored.clear()
+        self._stored.add(digest)
 
     def _while_room(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -283,7 +313,7 @@ class FileKeeper:
 
 
 class _Content(msgspec.Struct, frozen=True):
-    """What was read of a file, and whether its bytes are in the store."""
+    """The content of a file as it was read, and whether its bytes are in the store."""
 
     digest: str
     size: int
@@ -292,7 +322,7 @@ class _Content(msgspec.Struct, frozen=True):
 
 
 def used_up() -> OSError:
-    """The error for a state that has no room in the record any more."""
+    """Return the error for a state that has no room in the record any more."""
     return OSError(errno.EFBIG, "the run's record budget is used up")
 
 
@@ -302,14 +332,7 @@ def _stamp(st: os.stat_result) -> tuple[int, int, int]:
 
 def _hashed(fd: int, size: int) -> tuple[str, int]:
     state, taken = hashlib.sha256(), 0
-    for piece in _pieces(fd, size):
+    for piece in chunks(fd, ((0, size),)):
         state.update(piece)
         taken += len(piece)
     return state.hexdigest(), taken
-
-
-def _pieces(fd: int, size: int) -> Iterator[bytes]:
-    at = 0
-    while at < size and (piece := os.pread(fd, min(CHUNK_BYTES, size - at), at)):
-        yield piece
-        at += len(piece)

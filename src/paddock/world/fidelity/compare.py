@@ -1,5 +1,4 @@
-"""Two answers to the same request, the real one and the stand-in's: what is different, and how
-much of it is the same."""
+"""The comparison of two answers to one request, the real one and the stand-in's."""
 
 from __future__ import annotations
 
@@ -10,24 +9,32 @@ from typing import Any
 import msgspec
 
 from paddock.world.asgi import Headers
-from paddock.world.fidelity.names import Names, is_name
-from paddock.world.fidelity.shape import Shape, above, is_word, title, type_of
-from paddock.world.overlay.bodies import is_secret, media_of
+from paddock.world.fidelity.answer_shape import (
+    AnswerShape,
+    is_enum_value,
+    parent_path,
+    title,
+    type_name,
+)
+from paddock.world.fidelity.id_map import IdMap, is_id_field
+from paddock.world.overlay.bodies import is_secret, media_type
 from paddock.world.overlay.times import is_time
 
-# What one exchange is worth. Parts that an answer has not are left out of the sum.
+# The weights of the parts of a score. Parts that an answer does not have are left out.
 WEIGHTS = {"status": 30, "type": 10, "headers": 10, "shape": 40, "values": 10}
-_EXTRA = 0.5  # a field too many hurts a client less than one too few
-_FEW = 2  # answers, before the words that were seen are taken for all that there are
-_TELLING = frozenset({
+_EXTRA = 0.5  # an extra field hurts a client less than a missing one
+_MIN_ANSWERS = 2  # before their values are taken for a whole enumeration
+_RELEVANT_HEADERS = frozenset({
     "location", "link", "etag", "retry-after", "www-authenticate", "allow", "content-disposition",
     "x-total-count", "x-request-id", "request-id", "idempotency-key", "last-modified",
 })  # fmt: skip
-_TEXTS = frozenset({"message", "detail", "details", "description", "error_description", "title"})
+_PROSE_FIELDS = frozenset(
+    {"message", "detail", "details", "description", "error_description", "title"}
+)
 _MAX_DEPTH = 20
 
 
-class What(enum.StrEnum):
+class DifferenceKind(enum.StrEnum):
     STATUS = "status"
     TYPE = "content type"
     HEADER = "header"
@@ -39,167 +46,189 @@ class What(enum.StrEnum):
     VALUE = "value"
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """One, as a sentence."""
+class AnswerDifference(msgspec.Struct, frozen=True):
+    """One difference, as a sentence."""
 
-    what: What
+    kind: DifferenceKind
     text: str
 
 
-class Comparison(msgspec.Struct):
-    """Of one exchange: a share from 0 to 1 for each part, and the differences."""
+class AnswerComparison(msgspec.Struct):
+    """The result for one exchange: a share from 0 to 1 for each part, and the differences."""
 
     parts: dict[str, float] = {}
-    differences: list[Difference] = []
+    differences: list[AnswerDifference] = []
 
     @property
     def score(self) -> float:
-        whole = sum(WEIGHTS[name] for name in self.parts)
-        got = sum(WEIGHTS[name] * share for name, share in self.parts.items())
-        return 100 * got / whole if whole else 100.0
+        maximum = sum(WEIGHTS[name] for name in self.parts)
+        reached = sum(WEIGHTS[name] * share for name, share in self.parts.items())
+        return 100 * reached / maximum if maximum else 100.0
 
-    def note(self, what: What, text: str) -> None:
-        self.differences.append(Difference(what, text))
+    def add(self, kind: DifferenceKind, text: str) -> None:
+        self.differences.append(AnswerDifference(kind, text))
 
 
-class Said(msgspec.Struct, frozen=True):
-    """An answer, read. `value` is its JSON, None when it has none."""
+class ComparedAnswer(msgspec.Struct, frozen=True):
+    """One of the two answers."""
 
     status: int
     headers: Headers
-    value: Any
+    value: Any  # its JSON, or None
 
 
-def compare(real: Said, given: Said, usual: Shape, names: Names) -> Comparison:
-    """`usual` is the shape of all real answers of this kind: what only some have is not missed."""
-    found = Comparison()
-    if not _same_status(real.status, given.status, found):
-        return found  # what follows is about something else
-    _compare_types(real, given, found)
-    _compare_headers(real.headers, given.headers, found)
+def compare(
+    real: ComparedAnswer, given: ComparedAnswer, usual: AnswerShape, names: IdMap
+) -> AnswerComparison:
+    """Compare two answers. `usual` is the shape of all real answers of this endpoint: a field that
+    only some of them have is not required."""
+    result = AnswerComparison()
+    if not _compare_status(real.status, given.status, result):
+        return result  # the bodies are not comparable
+    _compare_types(real, given, result)
+    _compare_headers(real.headers, given.headers, result)
     if real.value is not None and given.value is not None:
-        _compare_shapes(real.value, given.value, usual, found)
-        _compare_values(real.value, given.value, names, found)
+        _compare_shapes(real.value, given.value, usual, result)
+        _compare_values(real.value, given.value, names, result)
     elif real.value is not None:
-        found.parts["shape"] = 0.0
-        found.note(What.MISSING, "there is no JSON in the answer")
-    return found
+        result.parts["shape"] = 0.0
+        result.add(DifferenceKind.MISSING, "there is no JSON in the answer")
+    return result
 
 
-def _same_status(real: int, given: int, found: Comparison) -> bool:
-    is_class = real // 100 == given // 100
-    found.parts["status"] = 1.0 if real == given else 0.5 if is_class else 0.0
-    if real != given:
-        found.note(What.STATUS, f"status {given}, really {real}")
-    return is_class
+def _compare_status(real: int, given: int, result: AnswerComparison) -> bool:
+    is_same_class = real // 100 == given // 100
+    if real == given:
+        result.parts["status"] = 1.0
+    else:
+        result.parts["status"] = 0.5 if is_same_class else 0.0
+        result.add(DifferenceKind.STATUS, f"status {given}, really {real}")
+    return is_same_class
 
 
-def _compare_types(real: Said, given: Said, found: Comparison) -> None:
-    wanted, got = media_of(real.headers), media_of(given.headers)
+def _compare_types(real: ComparedAnswer, given: ComparedAnswer, result: AnswerComparison) -> None:
+    wanted, got = media_type(real.headers), media_type(given.headers)
     if wanted:
-        found.parts["type"] = float(wanted == got)
+        result.parts["type"] = float(wanted == got)
         if wanted != got:
-            found.note(What.TYPE, f"content type {got or 'missing'}, really {wanted}")
+            result.add(DifferenceKind.TYPE, f"content type {got or 'missing'}, really {wanted}")
 
 
-def _compare_headers(real: Headers, given: Headers, found: Comparison) -> None:
-    wanted = {name for name in _names(real) if name in _TELLING or "ratelimit" in name}
+def _compare_headers(real: Headers, given: Headers, result: AnswerComparison) -> None:
+    wanted = {name for name in _names(real) if name in _RELEVANT_HEADERS or "ratelimit" in name}
     missing = sorted(wanted - _names(given))
     if wanted:
-        found.parts["headers"] = 1 - len(missing) / len(wanted)
+        result.parts["headers"] = 1 - len(missing) / len(wanted)
     for name in missing:
-        found.note(What.HEADER, f"missing header {name}")
+        result.add(DifferenceKind.HEADER, f"missing header {name}")
 
 
 def _names(headers: Headers) -> set[str]:
     return {name.decode("latin-1").lower() for name, _ in headers}
 
 
-def _compare_shapes(real: Any, given: Any, usual: Shape, found: Comparison) -> None:
-    wanted, got = Shape.of([real]), Shape.of([given])
+def _compare_shapes(real: Any, given: Any, usual: AnswerShape, result: AnswerComparison) -> None:
+    wanted, got = AnswerShape.of([real]), AnswerShape.of([given])
     right = wrong = 0.0
-    for place in wanted.fields:
-        if not usual.is_always(place) and place not in got.fields:
+    for path in wanted.fields:
+        if not usual.is_in_all(path) and path not in got.fields:
             continue
-        if place not in got.fields:
-            if _can_be_seen(place, got):
+        if path not in got.fields:
+            if _has_parent(path, got):
                 wrong += 1
-                found.note(What.MISSING, f'missing field "{title(place)}"')
+                result.add(DifferenceKind.MISSING, f'missing field "{title(path)}"')
             continue
-        flaw = _flaw(place, usual, got)
-        right, wrong = right + 1 - flaw[0], wrong + flaw[0]
-        if flaw[1] is not None:
-            found.differences.append(flaw[1])
-    for place in got.fields:
-        if place not in usual.fields and _can_be_seen(place, usual):
+        penalty, difference = _compare_field(path, usual, got)
+        right += 1 - penalty
+        wrong += penalty
+        if difference is not None:
+            result.differences.append(difference)
+    for path in got.fields:
+        if path not in usual.fields and _has_parent(path, usual):
             wrong += _EXTRA
-            found.note(What.EXTRA, f'extra field "{title(place)}"')
-    found.parts["shape"] = right / (right + wrong) if right + wrong else 1.0
+            result.add(DifferenceKind.EXTRA, f'extra field "{title(path)}"')
+    result.parts["shape"] = right / (right + wrong) if right + wrong else 1.0
 
 
-def _can_be_seen(place: str, other: Shape) -> bool:
-    """Whether the other side has what the field would be in. What is below something that is
-    missing, null or an empty list is not counted again."""
-    holder = above(place)
-    if holder is None or holder not in other.fields:
+def _has_parent(path: str, other: AnswerShape) -> bool:
+    """Return whether the other answer has the object that the field would be in. Fields below
+    something that is missing, null or an empty list are not counted again."""
+    parent = parent_path(path)
+    if parent is None or parent not in other.fields:
         return False
-    inside = other.fields[holder].types
-    return not place.endswith("[]") and "object" in inside
+    return not path.endswith("[]") and "object" in other.fields[parent].types
 
 
-def _flaw(place: str, usual: Shape, got: Shape) -> tuple[float, Difference | None]:
-    known, here = usual.fields[place], got.fields[place]
-    others = here.types - known.types
-    if others - {"null"} and known.types != {"null"}:
-        said, really = " or ".join(sorted(here.types)), " or ".join(sorted(known.types))
-        text = f'field "{title(place)}" is {said}, really {really}'
-        return 1.0, Difference(What.OTHER, text)
+def _compare_field(
+    path: str, usual: AnswerShape, got: AnswerShape
+) -> tuple[float, AnswerDifference | None]:
+    expected, actual = usual.fields[path], got.fields[path]
+    others = actual.types - expected.types
+    if others - {"null"} and expected.types != {"null"}:
+        types, real_types = " or ".join(sorted(actual.types)), " or ".join(sorted(expected.types))
+        text = f'field "{title(path)}" is {types}, really {real_types}'
+        return 1.0, AnswerDifference(DifferenceKind.OTHER, text)
     if "null" in others:
-        return 0.5, Difference(What.NULL, f'field "{title(place)}" is null, really never')
-    strange = sorted(here.words - known.words)
-    if strange and known.words and not known.is_free and known.answers >= _FEW:
-        words = ", ".join(sorted(known.words))
-        text = f'field "{title(place)}" is {strange[0]!r}, really one of {words}'
-        return 0.5, Difference(What.WORD, text)
+        return 0.5, AnswerDifference(
+            DifferenceKind.NULL, f'field "{title(path)}" is null, really never'
+        )
+    strange = sorted(actual.values - expected.values)
+    if (
+        strange
+        and expected.values
+        and not expected.is_free_text
+        and expected.answers >= _MIN_ANSWERS
+    ):
+        values = ", ".join(sorted(expected.values))
+        text = f'field "{title(path)}" is {strange[0]!r}, really one of {values}'
+        return 0.5, AnswerDifference(DifferenceKind.WORD, text)
     return 0.0, None
 
 
-def _compare_values(real: Any, given: Any, names: Names, found: Comparison) -> None:
+def _compare_values(real: Any, given: Any, names: IdMap, result: AnswerComparison) -> None:
     same = other = 0
-    for place, one, two in _pairs("", real, given, 0):
-        name = place.rpartition(".")[2].removesuffix("[]")
-        if not _is_telling(name, one) or type_of(one) != type_of(two):
+    for path, expected, actual in _pairs("", real, given, 0):
+        name = path.rpartition(".")[2].removesuffix("[]")
+        if not _is_comparable(name, expected) or type_name(expected) != type_name(actual):
             continue
-        if one == two or names.is_known(one, two):
+        if expected == actual or names.are_same(expected, actual):
             same += 1
         else:
             other += 1
-            found.note(What.VALUE, f'field "{title(place)}" is {_short(two)}, really {_short(one)}')
+            result.add(
+                DifferenceKind.VALUE,
+                f'field "{title(path)}" is {_short(actual)}, really {_short(expected)}',
+            )
     if same + other:
-        found.parts["values"] = same / (same + other)
+        result.parts["values"] = same / (same + other)
 
 
-def _pairs(place: str, real: Any, given: Any, depth: int) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(path: str, real: Any, given: Any, depth: int) -> Iterator[tuple[str, Any, Any]]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(real, Mapping) and isinstance(given, Mapping):
         for name in real:
             if name in given:
-                yield from _pairs(f"{place}.{name}", real[name], given[name], depth + 1)
+                yield from _pairs(f"{path}.{name}", real[name], given[name], depth + 1)
     elif isinstance(real, list) and isinstance(given, list):
-        for one, two in zip(real, given, strict=False) if len(real) == len(given) else ():
-            yield from _pairs(f"{place}[]", one, two, depth + 1)
+        if len(real) == len(given):
+            for first, second in zip(real, given, strict=True):
+                yield from _pairs(f"{path}[]", first, second, depth + 1)
     elif not isinstance(real, Mapping | list) and not isinstance(given, Mapping | list):
-        yield place, real, given
+        yield path, real, given
 
 
-def _is_telling(name: str, value: Any) -> bool:
-    """Whether a stand-in can be expected to have the same: no ids, no times, no prose."""
-    if value is None or is_name(name, value) or is_time(value) or is_secret(name):
+def _is_comparable(name: str, value: Any) -> bool:
+    """Return whether a stand-in should have the same value: no id, time, secret or prose."""
+    if value is None or is_id_field(name, value) or is_time(value) or is_secret(name):
         return False
     if isinstance(value, str):
         is_link = "://" in value or value.startswith("/")
-        return name not in _TEXTS and not is_link and (is_word(value) or len(value) <= 200)
+        return (
+            name not in _PROSE_FIELDS
+            and not is_link
+            and (is_enum_value(value) or len(value) <= 200)
+        )
     return True
 
 

@@ -1,4 +1,4 @@
-"""Requests with the answers that they got, from an HTTP archive (HAR 1.2): ours or a browser's."""
+"""Requests with their real answers, from an HTTP archive (HAR 1.2), Paddock's or a browser's."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import msgspec
 
 from paddock.model.errors import InvalidInput
 from paddock.world.asgi import Headers
-from paddock.world.overlay.bodies import is_json, loaded, media_of
+from paddock.world.bounded_file import read_bounded
+from paddock.world.overlay.bodies import is_json, media_type, parse_json
 from paddock.world.overlay.paths import canonical, template
-from paddock.world.reading import read_bounded
 
 MAX_FILE = 256 << 20
 MAX_EXCHANGES = 10_000
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """One request and the real answer to it."""
+    """One request and its real answer."""
 
     method: str
     host: str
@@ -38,53 +38,54 @@ class Exchange(msgspec.Struct, frozen=True):
 
     @property
     def endpoint(self) -> str:
-        """With `{id}` for what is an id: all requests of one kind have the same."""
+        """The method, and the path with `{id}` for ids."""
         return f"{self.method} {template(canonical(self.path))}"
 
 
-def value_of(headers: Headers, body: bytes) -> Any:
-    """The JSON of an answer, None when it has none."""
-    if not body or not is_json(media_of(headers)):
+def json_value(headers: Headers, body: bytes) -> Any:
+    """Return the JSON of an answer, or None."""
+    if not body or not is_json(media_type(headers)):
         return None
     try:
-        return loaded(body)
+        return parse_json(body)
     except ValueError:
         return None
 
 
 def read_archive(path: Path) -> list[Exchange]:
-    """All exchanges of a file, in its order. Raises InvalidInput."""
+    """Return the exchanges of a file, in its order. Raises InvalidInput."""
     data = read_bounded(path, MAX_FILE)
     try:
-        log = json.loads(data.removeprefix(b"\xef\xbb\xbf"))["log"]["entries"]
+        entries = json.loads(data.removeprefix(b"\xef\xbb\xbf"))["log"]["entries"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidInput(f"{path} is no HTTP archive: there is no log with entries") from None
-    if not isinstance(log, list) or len(log) > MAX_EXCHANGES:
+    if not isinstance(entries, list) or len(entries) > MAX_EXCHANGES:
         raise InvalidInput(f"{path}: entries are a list of at most {MAX_EXCHANGES}")
-    return [one for one in map(_exchange, log) if one is not None]
+    exchanges = map(_exchange, entries)
+    return [exchange for exchange in exchanges if exchange is not None]
 
 
 def of_host(exchanges: Iterable[Exchange], host: str | None) -> tuple[str, list[Exchange]]:
-    """Those of one host: the one that is named, else the one that was asked most."""
-    found = list(exchanges)
-    counted = Counter(one.host for one in found)
-    if not counted:
+    """Return a host and its exchanges: the named host, or the one with most requests."""
+    exchanges = list(exchanges)
+    counts = Counter(exchange.host for exchange in exchanges)
+    if not counts:
         raise InvalidInput("there are no requests in it that were answered")
-    host = host or counted.most_common(1)[0][0]
-    if host not in counted:
-        known = ", ".join(sorted(counted))
-        raise InvalidInput(f"there are no requests to {host}", hint=f"there are some to {known}")
-    return host, [one for one in found if one.host == host]
+    host = host or counts.most_common(1)[0][0]
+    if host not in counts:
+        hosts = ", ".join(sorted(counts))
+        raise InvalidInput(f"there are no requests to {host}", hint=f"there are some to {hosts}")
+    return host, [exchange for exchange in exchanges if exchange.host == host]
 
 
 def _exchange(entry: Any) -> Exchange | None:
-    """None for what got no answer, and for what was never sent or is no HTTP request."""
+    """Return the exchange of an entry, or None if the real host did not answer it."""
     request, response = _mapping(entry, "request"), _mapping(entry, "response")
     status, url = response.get("status"), request.get("url")
     if not isinstance(status, int) or not 200 <= status < 600 or not isinstance(url, str):
         return None
     if isinstance(entry.get("_verdict"), str) and entry["_verdict"] != "allow":
-        return None  # Paddock's own answer says nothing about the host
+        return None  # Paddock answered it, not the host
     try:
         parts = urlsplit(url)
         host = parts.hostname
@@ -98,25 +99,25 @@ def _exchange(entry: Any) -> Exchange | None:
         path=parts.path or "/",
         query=parts.query,
         headers=_headers(request),
-        body=_sent(_mapping(request, "postData")),
+        body=_request_body(_mapping(request, "postData")),
         status=status,
         answer_headers=_headers(response),
-        answer=_content(_mapping(response, "content")),
+        answer=_answer_body(_mapping(response, "content")),
     )
 
 
-def _sent(data: Mapping[str, Any]) -> bytes:
+def _request_body(data: Mapping[str, Any]) -> bytes:
     if isinstance(data.get("text"), str) and data["text"]:
         return str(data["text"]).encode("utf-8", "replace")
     fields = data.get("params")
     if not isinstance(fields, list):
         return b""
-    pairs = [(str(one.get("name", "")), str(one.get("value", ""))) for one in fields
-             if isinstance(one, Mapping)]  # fmt: skip
+    fields = [field for field in fields if isinstance(field, Mapping)]
+    pairs = [(str(field.get("name", "")), str(field.get("value", ""))) for field in fields]
     return urlencode(pairs).encode()
 
 
-def _content(content: Mapping[str, Any]) -> bytes:
+def _answer_body(content: Mapping[str, Any]) -> bytes:
     text = content.get("text")
     if not isinstance(text, str):
         return b""
@@ -129,16 +130,17 @@ def _content(content: Mapping[str, Any]) -> bytes:
 
 
 def _headers(message: Mapping[str, Any]) -> Headers:
-    found = message.get("headers")
-    pairs = found if isinstance(found, list) else []
-    return [
-        (str(one["name"]).lower().encode("latin-1", "replace"),
-         str(one.get("value", "")).encode("latin-1", "replace"))
-        for one in pairs
-        if isinstance(one, Mapping) and "name" in one and not str(one["name"]).startswith(":")
-    ]  # fmt: skip
+    entries = message.get("headers")
+    headers = []
+    for entry in entries if isinstance(entries, list) else []:
+        if not isinstance(entry, Mapping) or "name" not in entry:
+            continue
+        name, value = str(entry["name"]).lower(), str(entry.get("value", ""))
+        if not name.startswith(":"):
+            headers.append((name.encode("latin-1", "replace"), value.encode("latin-1", "replace")))
+    return headers
 
 
 def _mapping(holder: Any, name: str) -> Mapping[str, Any]:
-    found = holder.get(name) if isinstance(holder, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+    value = holder.get(name) if isinstance(holder, Mapping) else None
+    return value if isinstance(value, Mapping) else {}

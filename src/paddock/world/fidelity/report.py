@@ -1,4 +1,4 @@
-"""Scores, endpoint by endpoint and as one number, with the differences as lines."""
+"""The report: scores by endpoint and as one number, with the differences."""
 
 from __future__ import annotations
 
@@ -9,51 +9,58 @@ from typing import Any
 import msgspec
 
 from paddock.model.plural import many
-from paddock.world.fidelity.compare import Comparison
+from paddock.world.fidelity.compare import AnswerComparison
 
 _SHOWN = 20  # differences of one endpoint
 
 
-class Endpoint(msgspec.Struct, frozen=True):
-    """All requests of one kind. Its score is the mean of theirs."""
+class EndpointScore(msgspec.Struct, frozen=True):
+    """The mean score of all requests to one endpoint."""
 
     name: str
     requests: int
     score: float
-    differences: tuple[tuple[str, str, int], ...]  # what, a sentence, how often
+    differences: tuple[tuple[str, str, int], ...]  # kind, sentence, how often
 
     @classmethod
-    def of(cls, name: str, compared: Sequence[Comparison]) -> Endpoint:
-        counted = Counter((str(d.what), d.text) for one in compared for d in one.differences)
-        mean = sum(one.score for one in compared) / len(compared)
-        found = tuple((what, text, count) for (what, text), count in counted.most_common())
-        return cls(name, len(compared), mean, found)
+    def of(cls, name: str, compared: Sequence[AnswerComparison]) -> EndpointScore:
+        counts = Counter(
+            (str(difference.kind), difference.text)
+            for comparison in compared
+            for difference in comparison.differences
+        )
+        mean = sum(comparison.score for comparison in compared) / len(compared)
+        differences = tuple((kind, text, count) for (kind, text), count in counts.most_common())
+        return cls(name, len(compared), mean, differences)
 
 
 class Fidelity(msgspec.Struct, frozen=True):
-    """Of a stand-in. The number is the mean of the endpoints', each worth the same."""
+    """The fidelity of a stand-in. Its score is the mean of the endpoints'."""
 
     service: str
     against: str
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[EndpointScore, ...]
 
     @property
     def score(self) -> float:
         if not self.endpoints:
             return 0.0
-        return sum(one.score for one in self.endpoints) / len(self.endpoints)
+        return sum(endpoint.score for endpoint in self.endpoints) / len(self.endpoints)
 
     def lines(self, most: int = _SHOWN) -> Iterable[str]:
-        """For people: the worst first."""
-        count = many(sum(one.requests for one in self.endpoints), "request")
+        """Yield the report as text, the worst endpoint first."""
+        count = many(sum(endpoint.requests for endpoint in self.endpoints), "request")
         yield f"{self.service} against {self.against}: {self.score:.0f} of 100 ({count})"
-        for one in sorted(self.endpoints, key=lambda one: (one.score, one.name)):
-            yield f"{one.score:5.0f}  {one.name} ({one.requests})"
-        for one in sorted(self.endpoints, key=lambda one: (one.score, one.name)):
-            for _, text, times in one.differences[:most]:
-                yield f"{one.name}: {text}" + (f" ({times} times)" if times > 1 else "")
-            if len(one.differences) > most:
-                yield f"{one.name}: and {many(len(one.differences) - most, 'more difference')}"
+        worst_first = sorted(self.endpoints, key=lambda endpoint: (endpoint.score, endpoint.name))
+        for endpoint in worst_first:
+            yield f"{endpoint.score:5.0f}  {endpoint.name} ({endpoint.requests})"
+        for endpoint in worst_first:
+            for _, text, times in endpoint.differences[:most]:
+                repeated = f" ({times} times)" if times > 1 else ""
+                yield f"{endpoint.name}: {text}{repeated}"
+            hidden = len(endpoint.differences) - most
+            if hidden > 0:
+                yield f"{endpoint.name}: and {many(hidden, 'more difference')}"
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -62,14 +69,14 @@ class Fidelity(msgspec.Struct, frozen=True):
             "score": round(self.score, 2),
             "endpoints": [
                 {
-                    "endpoint": one.name,
-                    "requests": one.requests,
-                    "score": round(one.score, 2),
+                    "endpoint": endpoint.name,
+                    "requests": endpoint.requests,
+                    "score": round(endpoint.score, 2),
                     "differences": [
-                        {"what": what, "text": text, "times": times}
-                        for what, text, times in one.differences
+                        {"what": kind, "text": text, "times": times}
+                        for kind, text, times in endpoint.differences
                     ],
                 }
-                for one in self.endpoints
+                for endpoint in self.endpoints
             ],
         }

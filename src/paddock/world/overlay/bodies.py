@@ -1,4 +1,4 @@
-"""Bodies as values, and requests without what is secret in them."""
+"""Bodies of requests and answers as JSON values, and requests without their credentials."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 Headers = Sequence[tuple[bytes, bytes]]
-MAX_JSON = 8 << 20  # a longer answer is passed on as it is
+MAX_JSON = 8 << 20  # a longer answer is passed on unchanged
 _MAX_FIELDS = 1000
 _FORM = "application/x-www-form-urlencoded"
-_HOP = frozenset({
+_CONNECTION_HEADERS = frozenset({
     "host", "connection", "content-length", "transfer-encoding", "te", "trailer", "upgrade",
     "keep-alive", "proxy-connection", "accept-encoding", "expect",
 })  # fmt: skip
@@ -24,70 +24,75 @@ _NOT_SECRET = frozenset({"idempotency-key", "page_token", "pagetoken", "next_tok
 _MASK = "..."
 
 
-def header(headers: Headers, name: str) -> str:
-    """Its value, empty when it is not there."""
-    wanted = name.encode()
-    return next((v.decode("latin-1").strip() for n, v in headers if n.lower() == wanted), "")
+def header_value(headers: Headers, name: str) -> str:
+    """Return the value of a header, or an empty string."""
+    for key, value in headers:
+        if key.lower() == name.encode():
+            return value.decode("latin-1").strip()
+    return ""
 
 
-def media_of(headers: Headers) -> str:
-    return header(headers, "content-type").partition(";")[0].strip().lower()
+def media_type(headers: Headers) -> str:
+    return header_value(headers, "content-type").partition(";")[0].strip().lower()
 
 
 def is_json(media: str) -> bool:
     return media.endswith(("/json", "+json"))
 
 
-def loaded(data: bytes) -> Any:
-    """The JSON value. Raises ValueError, also for what is too long, too deep or no number."""
+def parse_json(data: bytes) -> Any:
+    """Parse JSON. Raises ValueError, also for what is too long, too deep, NaN or Infinity."""
     if len(data) > MAX_JSON:
         raise ValueError("too long")
     try:
-        value = json.loads(data, parse_constant=_no_constant)
+        value = json.loads(data, parse_constant=_refuse_constant)
         if b"\\u" in data:
-            json.dumps(value, ensure_ascii=False).encode()  # half a character cannot be kept
+            json.dumps(value, ensure_ascii=False).encode()  # lone surrogates cannot be stored
         return value
     except RecursionError:
         raise ValueError("too deep") from None
 
 
-def parsed(headers: Headers, data: bytes) -> Any:
-    """A body that was sent: a JSON value, the fields of a form, a text, or None."""
+def parse_body(headers: Headers, data: bytes) -> Any:
+    """Return the body of a request as a JSON value, the fields of a form, a text, or None."""
     if not data:
         return None
-    if media_of(headers) == _FORM:
-        return form_fields(data.decode("utf-8", "replace"))
+    if is_form(headers):
+        return parse_form(data.decode("utf-8", "replace"))
     try:
-        return loaded(data)
+        return parse_json(data)
     except ValueError:
         return data.decode("utf-8", "replace")
 
 
 def is_form(headers: Headers) -> bool:
-    return media_of(headers) == _FORM
+    return media_type(headers) == _FORM
 
 
-def form_fields(text: str) -> dict[str, Any]:
-    """`a=1&b[c]=2&d[]=3` is `{"a": "1", "b": {"c": "2"}, "d": ["3"]}`."""
+def parse_form(text: str) -> dict[str, Any]:
+    """Parse `a=1&b[c]=2&d[]=3` into `{"a": "1", "b": {"c": "2"}, "d": ["3"]}`."""
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
         return {}
     fields: dict[str, Any] = {}
     for name, value in pairs:
-        outer, *inner = name.replace("]", "").split("[", 3)
-        _set(fields, [outer, *inner], value)
+        _set_nested(fields, name.replace("]", "").split("[", 3), value)
     return fields
 
 
 def without_secrets(headers: Headers) -> dict[str, str]:
-    """What may be kept of the headers: nothing of the connection, no credentials."""
-    kept = ((n.decode("latin-1").lower(), v.decode("latin-1")) for n, v in headers)
-    return {name: value for name, value in kept if name not in _HOP and not is_secret(name)}
+    """Return the headers without credentials and without those of the connection."""
+    decoded = ((name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers)
+    return {
+        name: value
+        for name, value in decoded
+        if name not in _CONNECTION_HEADERS and not is_secret(name)
+    }
 
 
 def masked_query(query: str) -> str:
-    """The query with credentials blotted out."""
+    """Return the query with its credentials masked."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
     except ValueError:
@@ -98,21 +103,23 @@ def masked_query(query: str) -> str:
 
 
 def is_secret(name: str) -> bool:
+    """Return whether a header or field of this name holds a credential."""
     name = name.lower()
     return name not in _NOT_SECRET and _SECRET.search(name) is not None
 
 
-def _set(fields: dict[str, Any], way: list[str], value: str) -> None:
-    for part in way[:-1]:
-        inner = fields.get(part)
-        if way[-1] == "" and part == way[-2]:
-            fields[part] = [*(inner if isinstance(inner, list) else []), value]
+def _set_nested(fields: dict[str, Any], keys: list[str], value: str) -> None:
+    for key in keys[:-1]:
+        inner = fields.get(key)
+        if keys[-1] == "" and key == keys[-2]:  # d[]=3
+            items = inner if isinstance(inner, list) else []
+            fields[key] = [*items, value]
             return
         if not isinstance(inner, dict):
-            inner = fields[part] = {}
+            inner = fields[key] = {}
         fields = inner
-    fields[way[-1]] = value
+    fields[keys[-1]] = value
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")

@@ -1,4 +1,4 @@
-"""Paths of resources: one spelling for each, which part is an id, what is a collection."""
+"""Paths of resources: their canonical form, and which parts are ids or collections."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ _ID = re.compile(
 )
 _SINGULAR = re.compile(r"(?:ss|us|is|ics|news|series)$")
 _PLURAL = frozenset({"people", "children", "media", "staff"})
-_ROUNDS = 4  # of decoding: who encodes more often than that is not read at all
+_DECODINGS = 4  # a path that is percent-encoded more often is not decoded fully
 
 
 def canonical(path: str) -> str:
-    """`/tickets//7.json/` and `/tickets/7` are one resource. An encoded slash stays part of a
-    name."""
-    kept: list[str] = []
+    """Return one form for all paths of a resource: `/tickets//7.json/` becomes `/tickets/7`. An
+    encoded slash stays part of its name."""
+    parts: list[str] = []
     for part in path[:MAX_PATH].split("/"):
         part = unquote(part)
         if part == "..":
-            del kept[-1:]
+            del parts[-1:]
         elif part not in ("", "."):
-            kept.append(part)
-    if kept and kept[-1].endswith(".json") and kept[-1] != ".json":
-        kept[-1] = kept[-1].removesuffix(".json")
-    return "/" + "/".join(quote(part, safe=_SAFE) for part in kept)
+            parts.append(part)
+    if parts and parts[-1].endswith(".json") and parts[-1] != ".json":
+        parts[-1] = parts[-1].removesuffix(".json")
+    return "/" + "/".join(quote(part, safe=_SAFE) for part in parts)
 
 
-def loosest(path: str) -> str:
-    """As the most forgiving server might read it: what is compared with rules that tighten."""
+def most_lenient(path: str) -> str:
+    """Return the path as the most lenient server might read it, to match it with strict rules."""
     text = path[:MAX_PATH]
-    for _ in range(_ROUNDS):
+    for _ in range(_DECODINGS):
         text = unquote(text)
     text = re.sub(r";[^/]*", "", text.replace("\\", "/")).lower()
     return unquote(canonical(text))
 
 
-def parts_of(path: str) -> list[str]:
+def split_path(path: str) -> list[str]:
     return [unquote(part) for part in path.split("/") if part]
 
 
@@ -54,30 +54,30 @@ def parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
 
 
-def last(path: str) -> str:
+def last_part(path: str) -> str:
     return unquote(path.rpartition("/")[2])
 
 
 def ancestors(path: str) -> list[str]:
-    """From the longest to the shortest, without the path itself."""
-    found = []
+    """Return the paths above this one, the longest first."""
+    paths = []
     while (path := parent(path)) != "/":
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
 def is_id(part: str) -> bool:
-    """Whether a part of a path looks like the id of something."""
+    """Return whether a part of a path looks like an id."""
     return len(part) <= 200 and _ID.fullmatch(part) is not None
 
 
 def template(path: str) -> str:
-    """`/tickets/7/comments` is `/tickets/{id}/comments`."""
-    return "/" + "/".join("{id}" if is_id(part) else part for part in parts_of(path))
+    """Return `/tickets/{id}/comments` for `/tickets/7/comments`."""
+    return "/" + "/".join("{id}" if is_id(part) else part for part in split_path(path))
 
 
 def has_id(path: str) -> bool:
-    return any(is_id(part) for part in parts_of(path))
+    return any(is_id(part) for part in split_path(path))
 
 
 def is_plural(word: str) -> bool:
@@ -86,7 +86,7 @@ def is_plural(word: str) -> bool:
 
 
 def singular(word: str) -> str:
-    """Good enough to find `ticket` for `tickets` and `company` for `companies`."""
+    """Return `ticket` for `tickets` and `company` for `companies`. A heuristic."""
     if not is_plural(word) or word in _PLURAL:
         return word
     if word.endswith("ies"):

@@ -1,4 +1,4 @@
-"""Which requests write. What is not surely a read is a write."""
+"""Classification of requests as reads or writes. Whatever is not certainly a read is a write."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import msgspec
 from paddock.model.action import Effect
 from paddock.model.errors import InvalidInput
 from paddock.policy.graphql import effect_of, is_endpoint
-from paddock.world.overlay.bodies import media_of
-from paddock.world.overlay.paths import canonical, loosest
+from paddock.world.overlay.bodies import media_type
+from paddock.world.overlay.paths import canonical, most_lenient
 
 Headers = Sequence[tuple[bytes, bytes]]
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -23,15 +23,15 @@ _FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data"})
 _MAX_GLOB = 500
 
 
-class Route(msgspec.Struct, frozen=True):
-    """A method and the paths that it holds for: `GET /tickets/*/close`."""
+class RequestPattern(msgspec.Struct, frozen=True):
+    """A method and a glob for paths: `GET /tickets/*/close`."""
 
     method: str
     pattern: re.Pattern[str]
 
     @classmethod
-    def parse(cls, text: str) -> Route:
-        """`*` stands for one part of a path, `**` for any number. Raises InvalidInput."""
+    def parse(cls, text: str) -> RequestPattern:
+        """Parse a pattern: `*` is one part of a path, `**` any number. Raises InvalidInput."""
         method, _, glob = text.partition(" ")
         glob = glob.strip()
         if not re.fullmatch(r"[A-Z]+|\*", method) or not glob.startswith("/"):
@@ -46,19 +46,21 @@ class Route(msgspec.Struct, frozen=True):
         return any(self.pattern.fullmatch(path) for path in paths)
 
 
-def routes(words: object, option: str) -> tuple[Route, ...]:
-    """The routes of an option of the file. Raises InvalidInput."""
-    if not isinstance(words, list | tuple):
-        raise InvalidInput(f"{option}: a list of METHOD /path, not {words!r}")
-    return tuple(Route.parse(str(word)) for word in words)
+def parse_patterns(value: object, option: str) -> tuple[RequestPattern, ...]:
+    """Parse an option of the paddock file. Raises InvalidInput."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"{option}: a list of METHOD /path, not {value!r}")
+    return tuple(RequestPattern.parse(str(text)) for text in value)
 
 
-def method_of(method: str, query: str, headers: Headers) -> str:
-    """The method that the server may take it for: one that writes wins."""
-    said = [value.decode("latin-1").strip().upper() for name, value in headers
-            if name.lower() in _OVERRIDES]  # fmt: skip
-    said += [value.strip().upper() for name, value in _pairs(query) if name.lower() == "_method"]
-    return next((one for one in said if one not in _SAFE), method)
+def effective_method(method: str, query: str, headers: Headers) -> str:
+    """Return the method that the server may act on: an override that writes wins."""
+    overrides = [v.decode("latin-1") for name, v in headers if name.lower() in _OVERRIDES]
+    overrides += [value for name, value in _query_pairs(query) if name.lower() == "_method"]
+    for override in overrides:
+        if override.strip().upper() not in _SAFE:
+            return override.strip().upper()
+    return method
 
 
 def is_write(
@@ -66,47 +68,51 @@ def is_write(
     path: str,
     query: str,
     headers: Headers,
-    writes: Sequence[Route] = (),
-    reads: Sequence[Route] = (),
+    writes: Sequence[RequestPattern] = (),
+    reads: Sequence[RequestPattern] = (),
     body: Any = None,
 ) -> bool:
-    """A rule for writes is matched as the most forgiving server reads the path, one for reads
-    only with a path that has a single reading."""
-    really = method_of(method, query, headers)
+    """Return whether a request writes.
+
+    A pattern of `writes` is matched with every reading of the path, up to that of the most lenient
+    server. A pattern of `reads` is matched only with a path that has a single reading.
+    """
     if any(name.lower() == b"upgrade" for name, _ in headers):
-        return True  # what is said after it is seen by nobody
-    seen = {method, really} | ({"GET"} if method == "HEAD" else set())
-    loose = loosest(path)
-    spellings = (path, canonical(path), loose, _EXTENSION.sub("", loose))
-    if any(route.matches(seen, spellings) for route in writes):
+        return True  # nobody sees what is sent after an upgrade
+    effective = effective_method(method, query, headers)
+    methods = {method, effective}
+    if method == "HEAD":
+        methods.add("GET")
+    lenient = most_lenient(path)
+    readings = (path, canonical(path), lenient, _EXTENSION.sub("", lenient))
+    if any(pattern.matches(methods, readings) for pattern in writes):
         return True
     is_plain = path == canonical(path) and "%" not in path and ";" not in path
-    is_declared = is_plain and any(one.matches({method}, (path,)) for one in reads)
-    if is_endpoint(loose):
-        is_json = body is None or media_of(headers) == "application/json"
-        asked = effect_of(really, loose, query, body, is_declared=is_declared and is_json)
-        return asked is not Effect.READ
-    if really in _SAFE:
+    is_declared = is_plain and any(pattern.matches({method}, (path,)) for pattern in reads)
+    if is_endpoint(lenient):
+        is_json = body is None or media_type(headers) == "application/json"
+        effect = effect_of(effective, lenient, query, body, is_declared=is_declared and is_json)
+        return effect is not Effect.READ
+    if effective in _SAFE:
         return False
-    if really != method or _is_overridden(headers, body):
-        return True
-    return not is_declared
+    is_overridden = effective != method or _may_override_method(headers, body)
+    return is_overridden or not is_declared
 
 
-def _is_overridden(headers: Headers, body: Any) -> bool:
-    """A form may name another method; one that was not read may do so as well."""
-    if media_of(headers) in _FORMS:
+def _may_override_method(headers: Headers, body: Any) -> bool:
+    """Return whether the body may name another method. A form that was not parsed may."""
+    if media_type(headers) in _FORMS:
         return not isinstance(body, Mapping) or "_method" in body
     return isinstance(body, Mapping) and "_method" in body
 
 
 def _expression(glob: str) -> str:
     parts = re.split(r"(\*\*|\*)", glob.rstrip("/") or "/")
-    wild = {"**": ".*", "*": "[^/]*"}
-    return "".join(wild.get(part) or re.escape(part) for part in parts)
+    wildcards = {"**": ".*", "*": "[^/]*"}
+    return "".join(wildcards.get(part) or re.escape(part) for part in parts)
 
 
-def _pairs(query: str) -> list[tuple[str, str]]:
+def _query_pairs(query: str) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Starts a process in a pen, and runs one to its end there."""
+"""Programs in a pen: starting one, and running one to its end."""
 
 from __future__ import annotations
 
@@ -8,28 +8,36 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 import msgspec
 from msgspec.structs import replace
 
-from paddock.fence.container import bubblewrap
+from paddock.fence import bubblewrap
 from paddock.world.pen import filter as calls
 from paddock.world.pen import interpreter
 from paddock.world.pen.interpreter import Interpreter
-from paddock.world.pen.walls import CODE, OWN, TMP, Walls, arguments, empty_file, names
+from paddock.world.pen.mounts import (
+    CODE,
+    OWN,
+    TMP,
+    PenMounts,
+    bwrap_arguments,
+    empty_file,
+    etc_files,
+)
 from paddock.world.service import StandInFailed
 
-LISTENER, READY = "PADDOCK_LISTENER", "PADDOCK_READY"  # name the descriptors of what is kept
+LISTENER, READY = "PADDOCK_LISTENER", "PADDOCK_READY"  # variables that name descriptors
 MAX_REPORT = 64 << 20
-_MAX_SAID = 1 << 20
+_MAX_OUTPUT = 1 << 20
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """Of each process. The kernel does not count the processes of root."""
+class PenLimits(msgspec.Struct, frozen=True):
+    """Limits of each process. The kernel does not enforce the number of processes for root."""
 
     memory_bytes: int = 2 << 30
     cpu_s: int = 3600
@@ -37,8 +45,8 @@ class Limits(msgspec.Struct, frozen=True):
     open_files: int = 4096
     processes: int = 512
 
-    def words(self) -> dict[str, int]:
-        # Not the address space: many runtimes reserve far more of it than they use.
+    def as_rlimits(self) -> dict[str, int]:
+        # The address space is not limited: many runtimes reserve far more of it than they use.
         return {
             "RLIMIT_DATA": self.memory_bytes,
             "RLIMIT_CPU": self.cpu_s,
@@ -49,59 +57,72 @@ class Limits(msgspec.Struct, frozen=True):
         }
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A program, what it sees and what it may use."""
+class PenProgram(msgspec.Struct, frozen=True):
+    """A program, with the files that it sees and its limits."""
 
-    words: tuple[str, ...]
-    walls: Walls
+    argv: tuple[str, ...]
+    mounts: PenMounts
     env: Mapping[str, str] = {}
     cwd: str = OWN
-    limits: Limits = msgspec.field(default_factory=Limits)
+    limits: PenLimits = msgspec.field(default_factory=PenLimits)
     python: Interpreter = msgspec.field(default_factory=interpreter.find)
-    port: int | None = None  # of loopback, where it listens; else it takes callers from LISTENER
+    port: int | None = None  # on loopback; without one it accepts connections from LISTENER
     ready_s: float = 10.0
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """What a program that ran to its end left."""
+    """The results of a program that has ended."""
 
     code: int
-    said: str  # on stdout and stderr
+    output: str  # stdout and stderr
     report: bytes
 
 
 def spawn(
-    kept: Kept, control: int, said: int, fds: Mapping[str, int], given: IO[bytes] | None = None
+    program: PenProgram,
+    control: int,
+    output: int,
+    fds: Mapping[str, int],
+    stdin: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Starts it; it finds the descriptors `fds` by these names in its environment."""
-    os.makedirs(kept.walls.own, exist_ok=True)
-    empty_file(kept.walls).touch()
-    with contextlib.ExitStack() as held:
-        data = {target: _memory(held, text) for target, text in names(kept.walls).items()}
-        rules = _memory(held, calls.program(is_unix_allowed=kept.walls.is_unix_allowed))
-        reads = (*kept.walls.reads, *kept.python.reads)
-        walls = replace(kept.walls, reads=reads, links=kept.python.links)
-        inner = arguments(walls, bubblewrap.find(), data, rules)
-        env = _environment(kept) | {name: str(fd) for name, fd in fds.items()}
+    """Start a program. Variables of its environment have the numbers of the descriptors `fds`."""
+    os.makedirs(program.mounts.own, exist_ok=True)
+    empty_file(program.mounts).touch()
+    with contextlib.ExitStack() as stack:
+        files = {path: _memory_file(stack, t) for path, t in etc_files(program.mounts).items()}
+        bpf = calls.program(is_unix_allowed=program.mounts.is_unix_allowed)
+        filter_fd = _memory_file(stack, bpf)
+        reads = (*program.mounts.reads, *program.python.reads)
+        mounts = replace(program.mounts, reads=reads, links=program.python.links)
+        argv = bwrap_arguments(mounts, bubblewrap.find(), files, filter_fd)
+        env = _environment(program) | {name: str(fd) for name, fd in fds.items()}
         plan = {
-            "control": control, "words": kept.words, "env": env, "cwd": kept.cwd,
-            "port": kept.port, "limits": kept.limits.words(), "stdin": given is not None,
-            "fds": list(fds.values()), "uid": kept.walls.uid,
+            "control": control, "argv": program.argv, "env": env, "cwd": program.cwd,
+            "port": program.port, "limits": program.limits.as_rlimits(), "stdin": stdin is not None,
+            "fds": list(fds.values()), "uid": program.mounts.uid,
         }  # fmt: skip
         warden = f"{CODE}/paddock/world/pen/warden.py"
-        inner += [str(kept.python.path), "-I", "-S", "-B", warden, json.dumps(plan)]
-        return _start(inner, said, given, [control, rules, *data.values(), *fds.values()])
+        argv += [str(program.python.path), "-I", "-S", "-B", warden, json.dumps(plan)]
+        inherited = [control, filter_fd, *files.values(), *fds.values()]
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=output,
+            stderr=output,
+            pass_fds=inherited,
+            env={},
+            cwd="/",
+        )
 
 
 def run_once(
-    kept: Kept, *, given: bytes = b"", timeout_s: float = 30.0, what: str = "it"
+    program: PenProgram, *, stdin: bytes = b"", timeout_s: float = 30.0, what: str = "it"
 ) -> Finished:
-    """Runs a program to its end, from a thread that may wait. Raises StandInFailed when it does
-    not end in time."""
+    """Run a program to its end. The thread waits. Raises StandInFailed when it takes too long."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with ours, theirs, _file(given) as source, _file() as said, _file() as report:
+    with ours, theirs, _file(stdin) as source, _file() as output, _file() as report:
         fds = {READY: report.fileno()}
-        process = spawn(kept, theirs.fileno(), said.fileno(), fds, source)
+        process = spawn(program, theirs.fileno(), output.fileno(), fds, source)
         theirs.close()
         try:
             code = process.wait(timeout_s)
@@ -109,50 +130,36 @@ def run_once(
             raise StandInFailed(f"{what} did not end within {timeout_s:g} s") from None
         finally:
             end(process)
-        return Finished(code, _tail(said, _MAX_SAID).decode("utf-8", "replace"),
-                        _tail(report, MAX_REPORT))  # fmt: skip
+        text = _tail(output, _MAX_OUTPUT).decode("utf-8", "replace")
+        return Finished(code, text, _tail(report, MAX_REPORT))
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Kills all that is in the pen: its first process dies with bubblewrap."""
+    """Kill everything in the pen: its first process dies with bubblewrap."""
     if process.poll() is None:
         process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(5.0)
 
 
-def _start(
-    words: Sequence[str], said: int, given: IO[bytes] | None, fds: Sequence[int]
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL if given is None else given,
-        stdout=said,
-        stderr=said,
-        pass_fds=fds,
-        env={},
-        cwd="/",
-    )
-
-
-def _environment(kept: Kept) -> dict[str, str]:
+def _environment(program: PenProgram) -> dict[str, str]:
     return {
-        "PATH": f"{kept.python.path.parent}:{_SYSTEM_PATH}",
+        "PATH": f"{program.python.path.parent}:{_SYSTEM_PATH}",
         "HOME": OWN,
         "TMPDIR": TMP,
         "LANG": "C.UTF-8",
         "TZ": "UTC",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",  # the order of a set must not differ from run to run
+        "PYTHONHASHSEED": "0",  # sets have the same order in every run
         "PYTHONUNBUFFERED": "1",
         "PADDOCK_STATE": f"{OWN}/state",
-        **kept.env,
+        **program.env,
     }
 
 
-def _memory(held: contextlib.ExitStack, data: bytes) -> int:
+def _memory_file(stack: contextlib.ExitStack, data: bytes) -> int:
     fd = os.memfd_create("pen")
-    held.callback(os.close, fd)
+    stack.callback(os.close, fd)
     os.write(fd, data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
@@ -165,14 +172,14 @@ def _file(data: bytes = b"") -> IO[bytes]:
     return file
 
 
-def _tail(file: IO[bytes], most: int) -> bytes:
+def _tail(file: IO[bytes], max_bytes: int) -> bytes:
     size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - most))
-    return file.read(most)
+    file.seek(max(0, size - max_bytes))
+    return file.read(max_bytes)
 
 
 def own_directory(directory: Path) -> Path:
-    """Of a service: what a pen of it may write."""
+    """Return the directory of a service that its pen may write to."""
     path = directory / "own"
     path.mkdir(parents=True, exist_ok=True)
     return path

@@ -1,4 +1,4 @@
-"""The words of a paddock file about a pen, the same for every service that is kept in one."""
+"""The options of the paddock file that all services in a pen have."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ PEN_OPTIONS = {
 _MEMORY = 2 << 30
 _UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _SIZE = re.compile(r"(\d{1,6})\s*(KiB|MiB|GiB)")
-_LEAST = 64 << 20  # below that not even an interpreter starts
-_MAX_READY_S = 300.0
+_MIN_MEMORY = 64 << 20  # with less not even an interpreter starts
+_READY_S, _MAX_READY_S = 10.0, 300.0
 
 
 def environment(context: Context) -> dict[str, str]:
-    found = context.options.get("env", {})
-    if not isinstance(found, dict):
+    env = context.options.get("env", {})
+    if not isinstance(env, dict):
         raise InvalidInput("env: expected names with values")
-    for name, value in found.items():
+    for name, value in env.items():
         if not re.fullmatch(r"[A-Za-z_]\w*", str(name)) or "\0" in str(value):
             raise InvalidInput(f"env: {name!r} cannot be a variable")
-    return {str(name): str(value) for name, value in found.items()}
+    return {str(name): str(value) for name, value in env.items()}
 
 
 def reads(context: Context) -> tuple[Path, ...]:
-    found = context.options.get("read", [])
-    if not isinstance(found, list):
+    texts = context.options.get("read", [])
+    if not isinstance(texts, list):
         raise InvalidInput("read: expected a list of paths")
-    paths = tuple(context.path(str(text)) for text in found)
+    paths = tuple(context.path(str(text)) for text in texts)
     for path in paths:
         if path == Path("/") or not path.exists():
             raise InvalidInput(f"read: {path} cannot be shown to a stand-in")
@@ -48,15 +48,15 @@ def memory(context: Context) -> int:
         return _MEMORY
     match = _SIZE.fullmatch(str(text))
     size = int(match[1]) * _UNITS[match[2]] if match else 0
-    if size < _LEAST:
+    if size < _MIN_MEMORY:
         raise InvalidInput(f"memory: {text!r} is no size of at least 64MiB, as 512MiB or 2GiB")
     return size
 
 
-def seconds(context: Context, name: str, otherwise: float) -> float:
-    found = context.options.get(name, otherwise)
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        raise InvalidInput(f"{name}: expected a number of seconds")
-    if not 0 < found <= _MAX_READY_S:
-        raise InvalidInput(f"{name}: expected more than 0 and at most {_MAX_READY_S:g}")
-    return float(found)
+def ready_seconds(context: Context) -> float:
+    value = context.options.get("ready_s", _READY_S)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidInput("ready_s: expected a number of seconds")
+    if not 0 < value <= _MAX_READY_S:
+        raise InvalidInput(f"ready_s: expected more than 0 and at most {_MAX_READY_S:g}")
+    return float(value)

@@ -1,4 +1,4 @@
-"""The sockets between a pen and the host, and what is not believed of them."""
+"""The sockets between a pen and the host. Whatever comes out of a pen is checked first."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from paddock.world.pen.launch import end
 from paddock.world.service import StandInFailed
 
 MAX_REPORT = 4096
-_GONE_S = 5.0
+_END_S = 5.0
 
 
-async def gone(process: subprocess.Popen[bytes], control: socket.socket | None) -> None:
-    """Waits for bubblewrap, and then for what was inside: its end of the control closes."""
+async def wait_for_end(process: subprocess.Popen[bytes], control: socket.socket | None) -> None:
+    """Wait for the end of bubblewrap, and then of the pen, which closes its end of the control."""
     with contextlib.suppress(ProcessLookupError, TimeoutError):
-        async with asyncio.timeout(_GONE_S):
-            await _ended(process.pid)
+        async with asyncio.timeout(_END_S):
+            await _process_end(process.pid)
     end(process)
     if control is None:
         return
     with contextlib.suppress(TimeoutError, OSError):
-        async with asyncio.timeout(_GONE_S):
+        async with asyncio.timeout(_END_S):
             while True:
                 await readable(control.fileno())
                 message, fds, _, _ = socket.recv_fds(control, MAX_REPORT, 4)
@@ -36,7 +36,7 @@ async def gone(process: subprocess.Popen[bytes], control: socket.socket | None) 
                     return
 
 
-async def _ended(pid: int) -> None:
+async def _process_end(pid: int) -> None:
     fd = os.pidfd_open(pid)
     try:
         await readable(fd)
@@ -45,6 +45,7 @@ async def _ended(pid: int) -> None:
 
 
 async def readable(fd: int) -> None:
+    """Wait until a descriptor can be read."""
     loop = asyncio.get_running_loop()
     waiter: asyncio.Future[None] = loop.create_future()
 
@@ -59,24 +60,25 @@ async def readable(fd: int) -> None:
         loop.remove_reader(fd)
 
 
-def connected(directory: Path) -> socket.socket:
-    caller = socket.socket(socket.AF_UNIX)
+def connect(directory: Path) -> socket.socket:
+    """Connect to the listener in a pen's directory."""
+    connection = socket.socket(socket.AF_UNIX)
     try:
-        caller.setblocking(False)  # a queue that is full fails at once
+        connection.setblocking(False)  # with a full queue it fails at once
         with short_name(directory) as short:
-            caller.connect(f"{short}/socket")
+            connection.connect(f"{short}/socket")
     except BlockingIOError:
-        caller.close()
+        connection.close()
         raise StandInFailed("it takes no more connections") from None
     except BaseException:
-        caller.close()
+        connection.close()
         raise
-    return caller
+    return connection
 
 
 @contextlib.contextmanager
 def short_name(directory: Path) -> Iterator[str]:
-    """A name of the directory that fits into a socket's address, which has 107 bytes."""
+    """Yield a path of the directory that fits into a socket's address, which has 107 bytes."""
     fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{fd}"
@@ -85,16 +87,19 @@ def short_name(directory: Path) -> Iterator[str]:
 
 
 def socket_of(fd: int) -> socket.socket:
-    """What a pen hands out is not believed to be a socket before it was looked at."""
+    """Return the socket that a pen handed out, after checking that it is one of the right kind."""
     if not stat.S_ISSOCK(os.fstat(fd).st_mode):
         os.close(fd)
         raise StandInFailed("its pen handed out something that is no socket")
-    caller = socket.socket(fileno=fd)
-    if caller.family not in (socket.AF_INET, socket.AF_INET6) or caller.type != socket.SOCK_STREAM:
-        caller.close()
+    connection = socket.socket(fileno=fd)
+    if (
+        connection.family not in (socket.AF_INET, socket.AF_INET6)
+        or connection.type != socket.SOCK_STREAM
+    ):
+        connection.close()
         raise StandInFailed("its pen handed out another kind of socket")
-    caller.setblocking(False)
-    return caller
+    connection.setblocking(False)
+    return connection
 
 
 def close_all(fds: list[int]) -> None:

@@ -1,6 +1,7 @@
-"""The first program in a pen: sets the limits, starts what is kept, and opens connections to it.
+"""The first program in a pen: it sets limits, starts the real program and opens connections to it.
 
-It runs alone, with the standard library only. It and the host talk over one socket.
+It uses the standard library only, and takes commands from the host over one socket: `connect`,
+`stop` and `go` (freeze and continue all processes), `end`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def main() -> None:
     plan = json.loads(sys.argv[1])
     if plan["uid"] is not None:
         become(plan["uid"])
-    # The child has the same uid. Not dumpable means that it cannot look in here or steal sockets.
+    # The child has the same uid. It must not read this process's memory or take its sockets.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     control = socket.socket(fileno=plan["control"])
     control.set_inheritable(False)
@@ -46,15 +47,16 @@ def become(uid: int) -> None:
 
 def start(plan: dict[str, Any]) -> subprocess.Popen[bytes]:
     def limit() -> None:
-        for name, most in plan["limits"].items():
+        for name, maximum in plan["limits"].items():
             number = getattr(resource, name)
             hard = resource.getrlimit(number)[1]
-            wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
-            resource.setrlimit(number, (wanted, wanted))
+            if hard != resource.RLIM_INFINITY:
+                maximum = min(maximum, hard)
+            resource.setrlimit(number, (maximum, maximum))
 
     try:
         return subprocess.Popen(
-            plan["words"],
+            plan["argv"],
             env=plan["env"],
             cwd=plan["cwd"],
             stdin=None if plan["stdin"] else subprocess.DEVNULL,
@@ -63,7 +65,7 @@ def start(plan: dict[str, Any]) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        print(f"cannot start {plan['words'][0]}: {error}", file=sys.stderr, flush=True)
+        print(f"cannot start {plan['argv'][0]}: {error}", file=sys.stderr, flush=True)
         os._exit(127)
     finally:
         for fd in plan["fds"]:
@@ -80,24 +82,24 @@ def serve(control: socket.socket, child: subprocess.Popen[bytes], port: int | No
         ready = {fd for fd, _ in watch.poll()}
         if ended in ready:
             os._exit(code(child.wait()))
-        asked = control.recv(16)
-        if not asked:
+        command = control.recv(16)
+        if not command:
             os._exit(0)  # the host is gone
-        answer(control, child, asked, port)
+        answer(control, child, command, port)
 
 
 def answer(
-    control: socket.socket, child: subprocess.Popen[bytes], asked: bytes, port: int | None
+    control: socket.socket, child: subprocess.Popen[bytes], command: bytes, port: int | None
 ) -> None:
-    if asked == b"connect" and port is not None:
+    if command == b"connect" and port is not None:
         connect(control, port)
-    elif asked == b"stop":
+    elif command == b"stop":
         control.send(b"done" if stop_all() else b"no")
-    elif asked == b"go":
+    elif command == b"go":
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGCONT)
         control.send(b"done")
-    elif asked == b"end":
+    elif command == b"end":
         child.send_signal(signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
             child.wait(_END_S)
@@ -105,8 +107,8 @@ def answer(
 
 
 def stop_all() -> bool:
-    """All but this one and the first of the namespace. A signal takes a moment to arrive, and new
-    processes may come meanwhile."""
+    """Stop all processes but this one and the first of the namespace. A signal takes a moment to
+    arrive, and new processes may appear meanwhile, so it is repeated until all have stopped."""
     deadline = time.monotonic() + _STOP_S
     while time.monotonic() < deadline:
         with contextlib.suppress(ProcessLookupError):
@@ -118,7 +120,7 @@ def stop_all() -> bool:
 
 
 def states() -> Iterator[str]:
-    """Of every thread of the others, as the kernel's letter."""
+    """Yield the state of every thread of the other processes, as the kernel's letter."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         if int(pid) in (1, os.getpid()):
             continue
@@ -130,15 +132,16 @@ def states() -> Iterator[str]:
 
 def connect(control: socket.socket, port: int) -> None:
     try:
-        to_it = socket.create_connection(("127.0.0.1", port), _CONNECT_S)
+        connection = socket.create_connection(("127.0.0.1", port), _CONNECT_S)
     except OSError as error:
         control.send(b"no " + str(error).encode()[:200])
         return
-    with to_it:
-        to_it.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        to_it.setblocking(False)
+    with connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setblocking(False)
         control.sendmsg(
-            [b"ok"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [to_it.fileno()]))]
+            [b"ok"],
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [connection.fileno()]))],
         )
 
 

@@ -1,4 +1,4 @@
-"""What a seed comes to: documents by kind, checked and bounded. Nothing is read here."""
+"""The documents of a seed, by kind, checked and bounded."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ import msgspec
 from paddock.model.errors import InvalidInput
 
 MAX_DOCUMENTS = 200_000  # of one seed
-MAX_VALUES = 5_000_000  # in all documents; also the end of a file that refers to itself
+MAX_VALUES = 5_000_000  # in all documents; it also bounds YAML that refers to itself
 MAX_DEPTH = 32
 MAX_NAME = 200  # of a kind, a field, an id
-MAX_NUMBER = 10**300  # beyond it a number cannot be told from infinity by most readers
+MAX_NUMBER = 10**300  # most JSON parsers read a larger one as infinity
 _SHOWN = 60
 
 Document = dict[str, Any]
 
 
 class Oddity(msgspec.Struct, frozen=True):
-    """One thing that was made odd on purpose."""
+    """One document that was made odd on purpose."""
 
     kind: str
     id: str
     field: str
     what: str  # duplicate, injection, mojibake ...
-    said: str  # what is odd about it; of an injection the word that only its reader can know
+    said: str  # a description; for an injection the word that shows whether it was obeyed
 
 
 class SeedData(dict[str, list[Document]]):
-    """Documents by kind, and in `report` what is odd among them on purpose."""
+    """Documents by kind; `report` lists the oddities among them."""
 
     def __init__(self) -> None:
         super().__init__()
         self.report: list[Oddity] = []
 
     def odd(self, what: str) -> list[Oddity]:
-        return [one for one in self.report if one.what == what]
+        return [oddity for oddity in self.report if oddity.what == what]
 
 
 class Intake(msgspec.Struct):
-    """Takes documents in, one by one, as long as they fit."""
+    """Collects documents, and checks each against the bounds."""
 
     data: SeedData = msgspec.field(default_factory=SeedData)
     _values: int = 0
@@ -51,7 +51,7 @@ class Intake(msgspec.Struct):
     _ids: set[tuple[str, str]] = set()
 
     def add(self, kind: object, documents: object, where: str) -> list[Document]:
-        """Raises InvalidInput for what is no list of documents."""
+        """Add documents of a kind and return them. Raises InvalidInput."""
         name = checked_name(kind, "kind", where)
         if name.startswith("#"):
             raise InvalidInput(f"{where}: a kind does not begin with '#': {name[:_SHOWN]!r}")
@@ -63,18 +63,18 @@ class Intake(msgspec.Struct):
             added.append(self._document(name, document, f"{where}: {name}, number {number}"))
         return added[first:]
 
-    def _document(self, kind: str, given: object, where: str) -> Document:
+    def _document(self, kind: str, value: object, where: str) -> Document:
         self._documents += 1
         if self._documents > MAX_DOCUMENTS:
             raise InvalidInput(f"{where}: a seed has at most {MAX_DOCUMENTS} documents")
-        if not isinstance(given, Mapping):
-            raise InvalidInput(f"{where}: is not a document, but {type(given).__name__}")
-        document: Document = self._plain(given, where, MAX_DEPTH)
-        self._note_id(kind, document, where)
+        if not isinstance(value, Mapping):
+            raise InvalidInput(f"{where}: is not a document, but {type(value).__name__}")
+        document: Document = self._plain(value, where, MAX_DEPTH)
+        self._check_id(kind, document, where)
         return document
 
-    def _note_id(self, kind: str, document: Document, where: str) -> None:
-        """Two documents of one id would be one in the store, and nobody would know."""
+    def _check_id(self, kind: str, document: Document, where: str) -> None:
+        """Refuse a second document with the same id: in the store it would replace the first."""
         id = document.get("id")
         if id is None:
             document.pop("id", None)
@@ -94,11 +94,11 @@ class Intake(msgspec.Struct):
             raise InvalidInput(f"{where}: is nested deeper than {MAX_DEPTH}")
         if isinstance(value, Mapping):
             return {
-                checked_name(name, "field", where): self._plain(one, where, depth - 1)
-                for name, one in value.items()
+                checked_name(name, "field", where): self._plain(inner, where, depth - 1)
+                for name, inner in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._plain(one, where, depth - 1) for one in value]
+            return [self._plain(inner, where, depth - 1) for inner in value]
         return _scalar(value, where)
 
 
@@ -122,7 +122,7 @@ def _scalar(value: Any, where: str) -> Any:
             return value
         case int() | float():
             raise InvalidInput(f"{where}: has a number that is too large, or none")
-        case datetime() | date():  # YAML reads them so
+        case datetime() | date():  # of YAML
             return value.isoformat()
     raise InvalidInput(f"{where}: has a value that JSON does not know: {type(value).__name__}")
 

@@ -1,4 +1,4 @@
-"""What people and shops write, for made-up documents. Text only."""
+"""Texts of people and shops, for generated documents."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The kinds of documents that can be made up, and what their fields are, so that the right ones
-can be made odd.
-"""
+"""The shapes of generated documents, and the roles of their fields, which oddities need."""
 
 from __future__ import annotations
 
@@ -11,27 +9,27 @@ import msgspec
 
 from paddock.world.seeds import phrases
 from paddock.world.seeds.documents import Document
-from paddock.world.seeds.making import Maker, iso
+from paddock.world.seeds.maker import Maker, iso
 
 
-class Roles(msgspec.Struct, frozen=True):
-    """Which fields are what. A field may be below another: `address.postal_code`."""
+class FieldRoles(msgspec.Struct, frozen=True):
+    """The roles of fields. A field may be below another one: `address.postal_code`."""
 
     names: tuple[str, ...] = ()  # of people and things
-    texts: tuple[str, ...] = ()  # that somebody wrote
+    texts: tuple[str, ...] = ()  # free text
     dates: tuple[str, ...] = ()
     amounts: tuple[str, ...] = ()
-    digits: tuple[str, ...] = ()  # where a leading zero means something
-    references: Mapping[str, str] = {}  # to which kind
+    digits: tuple[str, ...] = ()  # with significant leading zeros
+    references: Mapping[str, str] = {}  # field -> kind
     is_person: bool = False
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """How a document of a kind is made."""
+class SeedShape(msgspec.Struct, frozen=True):
+    """A kind of document that can be generated."""
 
     prefix: str  # of its ids
     make: Callable[[Maker], Document]
-    roles: Roles
+    roles: FieldRoles
 
 
 def _customer(maker: Maker) -> Document:
@@ -44,7 +42,7 @@ def _customer(maker: Maker) -> Document:
         "address": address(maker),
         "tier": maker.one_of("standard", "standard", "standard", "gold", "platinum"),
         "notes": maker.one_of(*phrases.CUSTOMER_NOTES),
-        "created_at": iso(maker.moment()),
+        "created_at": iso(maker.timestamp()),
     }
 
 
@@ -67,7 +65,7 @@ def _user(maker: Maker) -> Document:
         "title": maker.fake.job(),
         "role": maker.one_of("member", "member", "member", "admin", "viewer"),
         "is_active": maker.often(0.95),
-        "created_at": iso(maker.moment()),
+        "created_at": iso(maker.timestamp()),
     }
 
 
@@ -75,34 +73,34 @@ def _product(maker: Maker) -> Document:
     name = f"{maker.one_of(*phrases.ADJECTIVES)} {maker.one_of(*phrases.THINGS)}"
     return {
         "name": name,
-        "sku": f"{maker.chance.randrange(100_000):05}-{maker.one_of('A', 'B', 'C', 'X')}",
+        "sku": f"{maker.random.randrange(100_000):05}-{maker.one_of('A', 'B', 'C', 'X')}",
         "price": maker.amount(199, 99_900),
         "currency": currency(maker),
-        "stock": maker.chance.randrange(500),
+        "stock": maker.random.randrange(500),
         "category": maker.one_of(*phrases.CATEGORIES),
         "description": f"{name}. {maker.one_of(*phrases.PRODUCT_NOTES)}",
-        "created_at": iso(maker.moment()),
+        "created_at": iso(maker.timestamp()),
     }
 
 
 def _order(maker: Maker) -> Document:
-    items = [_item(maker, "product") for _ in range(maker.chance.randint(1, 4))]
+    items = [_item(maker, "product") for _ in range(maker.random.randint(1, 4))]
     return {
         "number": f"#{1001 + maker.number}",
         "customer": maker.reference("customers"),
         "items": items,
-        "total": sum(one["quantity"] * one["price"] for one in items),
+        "total": sum(item["quantity"] * item["price"] for item in items),
         "currency": currency(maker),
         "status": maker.one_of("pending", "paid", "paid", "shipped", "delivered", "cancelled"),
         "note": maker.one_of(*phrases.ORDER_NOTES),
-        "created_at": iso(maker.moment()),
+        "created_at": iso(maker.timestamp()),
     }
 
 
 def _item(maker: Maker, field: str) -> Document:
     return {
         field: maker.reference("products"),
-        "quantity": maker.chance.randint(1, 5),
+        "quantity": maker.random.randint(1, 5),
         "price": maker.amount(199, 19_900),
     }
 
@@ -110,41 +108,41 @@ def _item(maker: Maker, field: str) -> Document:
 def _charge(maker: Maker) -> Document:
     status = maker.one_of(*["succeeded"] * 8, "failed", "pending")
     amount = maker.amount()
-    is_back = status == "succeeded" and maker.often(0.08)
+    is_refunded = status == "succeeded" and maker.often(0.08)
     return {
         "customer": maker.reference("customers"),
         "amount": amount,
-        "amount_refunded": maker.chance.randint(1, amount) if is_back else 0,
+        "amount_refunded": maker.random.randint(1, amount) if is_refunded else 0,
         "currency": currency(maker),
         "status": status,
         "card": {"brand": maker.one_of("visa", "mastercard", "amex"), "last4": last4(maker)},
         "description": maker.one_of(*phrases.CHARGE_NOTES),
-        "created_at": iso(maker.moment()),
+        "created_at": iso(maker.timestamp()),
     }
 
 
 def _invoice(maker: Maker) -> Document:
     lines = [
         {**_item(maker, "product"), "description": maker.one_of(*phrases.CHARGE_NOTES)}
-        for _ in range(maker.chance.randint(1, 3))
+        for _ in range(maker.random.randint(1, 3))
     ]
-    made = maker.moment()
+    created = maker.timestamp()
     return {
-        "number": f"INV-{iso(made)[:4]}-{1 + maker.number:05}",
+        "number": f"INV-{iso(created)[:4]}-{1 + maker.number:05}",
         "customer": maker.reference("customers"),
         "lines": lines,
-        "total": sum(one["quantity"] * one["price"] for one in lines),
+        "total": sum(line["quantity"] * line["price"] for line in lines),
         "currency": currency(maker),
         "status": maker.one_of("draft", "open", "paid", "paid", "void"),
         "memo": maker.one_of(*phrases.ORDER_NOTES),
-        "created_at": iso(made),
-        "due_at": iso(made + 30 * 86_400),
+        "created_at": iso(created),
+        "due_at": iso(created + 30 * 86_400),
     }
 
 
 def _ticket(maker: Maker) -> Document:
     subject, body = maker.one_of(*phrases.COMPLAINTS)
-    made = maker.moment()
+    created = maker.timestamp()
     return {
         "number": 1001 + maker.number,
         "subject": subject,
@@ -154,18 +152,19 @@ def _ticket(maker: Maker) -> Document:
         "status": maker.one_of("new", "open", "open", "pending", "solved"),
         "priority": maker.one_of("low", "normal", "normal", "high", "urgent"),
         "tags": sorted({maker.one_of(*phrases.TAGS) for _ in range(2)}),
-        "created_at": iso(made),
-        "updated_at": iso(made + maker.chance.randrange(86_400)),
+        "created_at": iso(created),
+        "updated_at": iso(created + maker.random.randrange(86_400)),
     }
 
 
 def _channel(maker: Maker) -> Document:
     names = phrases.CHANNELS
-    again = maker.number // len(names)
+    round_number, index = divmod(maker.number, len(names))
+    suffix = f"-{round_number + 1}" if round_number else ""
     return {
-        "name": names[maker.number % len(names)] + (f"-{again + 1}" if again else ""),
+        "name": names[index] + suffix,
         "topic": maker.one_of(*phrases.TOPICS),
-        "created_at": iso(maker.moment()),
+        "created_at": iso(maker.timestamp()),
     }
 
 
@@ -174,7 +173,7 @@ def _message(maker: Maker) -> Document:
         "channel": maker.reference("channels"),
         "user": maker.reference("users"),
         "text": maker.one_of(*phrases.CHATTER),
-        "created_at": iso(maker.moment()),
+        "created_at": iso(maker.timestamp()),
     }
 
 
@@ -188,51 +187,53 @@ def _email(maker: Maker) -> Document:
         "subject": subject,
         "body": f"Hello,\n\n{body}\n\nBest regards\n{name}\n",
         "is_read": maker.often(0.6),
-        "date": iso(maker.moment()),
+        "date": iso(maker.timestamp()),
     }
 
 
 def currency(maker: Maker) -> str:
-    return _CURRENCIES.get(maker.country(), "eur" if maker.country() in _EURO else "usd")
+    country = maker.country()
+    if country in _EURO:
+        return "eur"
+    return _CURRENCIES.get(country, "usd")
 
 
 def last4(maker: Maker) -> str:
-    return f"{maker.chance.randrange(10_000):04}"
+    return f"{maker.random.randrange(10_000):04}"
 
 
 _CURRENCIES = {"GB": "gbp", "JP": "jpy", "CH": "chf", "PL": "pln", "BR": "brl", "IN": "inr",
                "CA": "cad", "AU": "aud", "SE": "sek", "CN": "cny"}  # fmt: skip
 _EURO = frozenset({"AT", "BE", "DE", "ES", "FI", "FR", "GR", "IE", "IT", "NL", "PT"})
-_MADE = ("created_at",)
 _CUSTOMER = {"customer": "customers"}
 
 
-def _roles(**fields: Any) -> Roles:
-    return Roles(**{"dates": _MADE, **fields})
+def _roles(**fields: Any) -> FieldRoles:
+    return FieldRoles(**{"dates": ("created_at",), **fields})
 
 
-SHAPES: Mapping[str, Shape] = {
-    "customers": Shape("cus_", _customer, _roles(
+SHAPES: Mapping[str, SeedShape] = {
+    "customers": SeedShape("cus_", _customer, _roles(
         names=("name", "company"), texts=("notes",), digits=("address.postal_code", "phone"),
         is_person=True)),
-    "users": Shape("usr_", _user, _roles(names=("name",), texts=("title",), is_person=True)),
-    "products": Shape("prod_", _product, _roles(
+    "users": SeedShape("usr_", _user, _roles(names=("name",), texts=("title",), is_person=True)),
+    "products": SeedShape("prod_", _product, _roles(
         names=("name",), texts=("description",), amounts=("price", "stock"), digits=("sku",))),
-    "orders": Shape("ord_", _order, _roles(
+    "orders": SeedShape("ord_", _order, _roles(
         texts=("note",), amounts=("total",), digits=("number",), references=_CUSTOMER)),
-    "charges": Shape("ch_", _charge, _roles(
+    "charges": SeedShape("ch_", _charge, _roles(
         texts=("description",), amounts=("amount",), digits=("card.last4",),
         references=_CUSTOMER)),
-    "invoices": Shape("in_", _invoice, _roles(
+    "invoices": SeedShape("in_", _invoice, _roles(
         texts=("memo",), dates=("created_at", "due_at"), amounts=("total",), digits=("number",),
         references=_CUSTOMER)),
-    "tickets": Shape("tic_", _ticket, _roles(
+    "tickets": SeedShape("tic_", _ticket, _roles(
         names=("subject",), texts=("body", "subject"), dates=("created_at", "updated_at"),
         references={"requester": "customers", "assignee": "users"})),
-    "channels": Shape("chn_", _channel, _roles(texts=("topic",))),
-    "messages": Shape("msg_", _message, _roles(
+    "channels": SeedShape("chn_", _channel, _roles(texts=("topic",))),
+    "messages": SeedShape("msg_", _message, _roles(
         texts=("text",), references={"channel": "channels", "user": "users"})),
-    "emails": Shape("eml_", _email, _roles(
+    "emails": SeedShape("eml_", _email, _roles(
         names=("from_name",), texts=("body", "subject"), dates=("date",))),
 }  # fmt: skip
 NEEDS: Mapping[str, tuple[str, ...]] = {

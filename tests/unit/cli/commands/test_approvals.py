@@ -15,11 +15,11 @@ import pytest
 
 from paddock.cli.main import _run
 from paddock.doors.network.sample_request import SampleRequest, actions_of
-from paddock.gate.approvals import Approvals, Question, digest_of
-from paddock.gate.asking import login_name
+from paddock.gate.approvals.proposals import asking_terms
+from paddock.gate.approvals.questions import Approvals, Question, digest_of
+from paddock.gate.approvals.request import login_name
 from paddock.gate.ledger import Accounts
-from paddock.gate.opening import gate_store
-from paddock.gate.proposals import asking_terms
+from paddock.gate.run_gate import gate_store
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.file import load
 from paddock.state.home import Home

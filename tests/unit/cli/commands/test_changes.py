@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paddock.cli.main import _run
-from paddock.run.changed import report_with_files
+from paddock.run.changes import report_with_files
 from paddock.state.home import Home
 from unit.cli.conftest import Said
 from unit.cli.recorded_files import TARGET, make_project, make_recorded

@@ -18,7 +18,7 @@ from cases import for_each
 from paddock.cli.command_list import COMMANDS
 from paddock.cli.commands.completion import SCRIPTS, candidates
 from paddock.cli.main import main
-from paddock.state.snapshots import SnapshotStore
+from paddock.state.snapshots.store import SnapshotStore
 from polling import is_readable
 from unit.cli.past import make_run
 

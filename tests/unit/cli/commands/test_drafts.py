@@ -10,8 +10,8 @@ import pytest
 
 from paddock.cli.main import _run
 from paddock.gate.drafts import Drafts
-from paddock.gate.opening import gate_store
-from paddock.journal.verify import verify
+from paddock.gate.run_gate import gate_store
+from paddock.journal.integrity.verify import verify
 from paddock.model.action import Action, Effect, Kind
 from paddock.state.home import Home
 
@@ -143,7 +143,7 @@ def test_send_calls_the_function_once_and_records_it(
     assert (said["state"], said["outcome"], said["result"]) == ("sent", "done", {"refunded": 300})
     assert refunds(tmp_path) == ["300 ada"]
     run = Home.find().runs / said["sent_run"]
-    from paddock.gate.opening import signing_key
+    from paddock.gate.run_gate import signing_key
 
     assert verify(run, signing_key(Home.find()).public, expect_closed=True).ok
     assert paddock("send", draft_id, "--tools", where, "--stage", "broad") == 4

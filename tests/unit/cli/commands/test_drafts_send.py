@@ -18,16 +18,16 @@ from typing import Any
 import pytest
 
 from paddock.cli.main import _run
-from paddock.doors.network.authority import Authority
-from paddock.gate.approvals import Approval, Approvals
+from paddock.doors.network.tls.authority import Authority
+from paddock.gate.approvals.questions import Approval, Approvals
 from paddock.gate.drafts import Draft, Drafts
-from paddock.gate.opening import gate_store, signing_key
+from paddock.gate.run_gate import gate_store, signing_key
+from paddock.journal.integrity.verify import verify
 from paddock.journal.log import RunLog
-from paddock.journal.verify import verify
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.steps import Step
 from paddock.state.home import Home
-from unit.doors.network.sendings import (
+from unit.doors.network.draft_sends import (
     FORM,
     HOST,
     JSON,

@@ -14,7 +14,7 @@ import pytest
 
 from paddock.cli.commands.export import FORMATS
 from paddock.cli.output import write_pieces
-from paddock.journal.export import Format
+from paddock.journal.export.formats import Format
 from paddock.model.errors import IntegrityError, InvalidInput
 from unit.cli.conftest import Call
 from unit.cli.past import make_run, paddock, search

@@ -11,8 +11,8 @@ from pathlib import Path
 from paddock.run.files import store_of
 from paddock.run.garbage import CACHE_S, YOUNG_S
 from paddock.state.home import Home, claim, mark_used
-from paddock.state.snapshots import SnapshotStore
-from paddock.state.templates import TemplateStore
+from paddock.state.snapshots.store import SnapshotStore
+from paddock.state.templates.store import TemplateStore
 from unit.cli.commands.test_runs_remove import with_files
 from unit.cli.conftest import Call
 from unit.run.compare.journeys import tool, write_run

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.writer import Journal
 from paddock.model.action import Action, Effect, Kind
 from paddock.model.events import Opened, ProgramStarted, Proposed

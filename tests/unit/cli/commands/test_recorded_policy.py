@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.agent_run import recorded_policy
-from paddock.gate.opening import signing_key
-from paddock.journal.keys import SigningKey
+from paddock.gate.run_gate import signing_key
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.writer import Journal
 from paddock.model.errors import IntegrityError, InvalidInput
 from paddock.model.events import Configured, Opened, PolicySource

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.render.replay import vary_options
-from paddock.run.matching.rows import Difference, DivergedBy
+from paddock.run.matching.recorded_step import Difference, DivergedBy
 from paddock.run.replay.session import Divergence
 from unit.cli.conftest import Call
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.journals import find_journal
-from paddock.run.changed import configuration_of
+from paddock.run.changes import configuration_of
 from paddock.run.replay.replay import replay
 from unit.cli.conftest import Call
 from unit.cli.terminals import in_terminal

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.render.runs import run_table
-from paddock.journal.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.policy.file import load
 from unit.cli.conftest import Call
 from unit.cli.past import begin_run, make_run, search
@@ -48,7 +48,7 @@ def test_the_table_is_no_wider_than_the_terminal(home: Path, call: Call, width: 
     long = ["python", "-m", "agent", "x" * 300]
     write_run(home, "one", [tool("x")] * 3, opened={"command": long})
     write_run(home, "two", [], opened={"command": long, "agent": "b", **fork_of("one", 2)})
-    with Index(home / "index.sqlite") as index:
+    with RunIndex(home / "index.sqlite") as index:
         index.update_all(home / "runs")
         shown = run_table(index.runs(), width).splitlines()
     assert max(map(len, shown)) <= width and len(shown) == 3
@@ -58,7 +58,7 @@ def test_the_table_is_no_wider_than_the_terminal(home: Path, call: Call, width: 
 def test_outcomes_are_whole_in_a_terminal_of_80_columns(home: Path) -> None:
     deeds = [replace(tool("x"), outcome=one) for one in ("refused", "failed")]
     write_run(home, "one", deeds, opened={"command": ["python", "agent.py", "--all-of-them"]})
-    with Index(home / "index.sqlite") as index:
+    with RunIndex(home / "index.sqlite") as index:
         index.update_all(home / "runs")
         shown = run_table(index.runs(), 80)
     assert "failed 1, refused 1" in shown or "refused 1, failed 1" in shown

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.render.runs import branches
-from paddock.journal.index import Index
+from paddock.journal.index.index import RunIndex
 from paddock.state.home import Home
 from unit.cli.conftest import Call
 from unit.run.compare.journeys import fork_of, tool, write_records, write_run
@@ -132,7 +132,7 @@ def test_lines_are_in_the_order_of_their_newest_run(home: Path) -> None:
     write_run(home, "old", DEEDS)
     write_run(home, "young", DEEDS)
     write_run(home, "newest", DEEDS, opened=fork_of("old", 2))
-    with Index(home / "index.sqlite") as index:
+    with RunIndex(home / "index.sqlite") as index:
         index.update_all(Home(home).runs)
         names = [one.name for one in branches(index.runs(), index)]
     assert names == ["old", "newest", "young"]

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from paddock.doors.network.secrets import SecretKeeper
+from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.model.hosts import HostPattern
-from paddock.policy.network import SecretTerms
+from paddock.policy.secrets import SecretTerms
 from paddock.state.home import Home
 
 VALUE = "sk-live-0123456789"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paddock.cli.render.units import took
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.log import MAX_PAGE_RECORDS
 from paddock.model.action import Action, Kind
 from paddock.model.events import Alert, AnyEvent, Marked, ProgramEnded, ProgramStarted

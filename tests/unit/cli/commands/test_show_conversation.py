@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.nodes import FILE_NAME
 from paddock.journal.writer import Journal
 from paddock.model.events import Opened

@@ -10,8 +10,8 @@ import pytest
 from paddock.cli.commands.test import main
 from paddock.cli.render.scenarios import ScenarioProgress, result_lines, results_json
 from paddock.model.errors import InvalidInput
-from paddock.run.scenarios.checks import Failure
-from paddock.run.scenarios.play import Attempt, CaseResult
+from paddock.run.scenarios.checks import FailedCheck
+from paddock.run.scenarios.play import CaseResult, ScenarioRun
 from paddock.run.scenarios.scenario import Case, Scenario
 from paddock.run.scenarios.terms import Expectations
 
@@ -29,8 +29,8 @@ def case(name: str, **words: object) -> Case:
     return Case(name, scenario, {})
 
 
-FAILED = Attempt(1, 0.5, "abc", (Failure("expect.exit", "exit 0", "exit 1\x1b[2J", 1),))
-PASSED = Attempt(2, 0.5, "def")
+FAILED = ScenarioRun(1, 0.5, "abc", (FailedCheck("expect.exit", "exit 0", "exit 1\x1b[2J", 1),))
+PASSED = ScenarioRun(2, 0.5, "def")
 
 
 def test_cases_are_listed_without_being_run(

@@ -12,7 +12,8 @@ import pytest
 from cases import for_each
 from paddock.cli.main import _run
 from paddock.cli.render.world import DocumentDiff, FieldDiff, difference_lines
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
+from paddock.world.registry import service_names
 from paddock.world.store import STEP, Store
 from unit.cli.conftest import Said
 from unit.cli.past import make_run
@@ -70,13 +71,12 @@ def make_world(home: Path, run: str, *, ended: bool = True) -> Path:
 
 
 def test_built_in_services_are_listed_with_their_options(say: Say) -> None:
-    from paddock.world.service import BUILT_IN
-
+    names = set(service_names())
     said = say("list")
     assert said.code == 0
-    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == set(BUILT_IN)
+    assert {line.split()[0] for line in said.out.splitlines() if line[0] != " "} == names
     found = {one["service"]: one for one in say("list", "--json").json}
-    assert set(found) == set(BUILT_IN)
+    assert set(found) == names
     assert "spec" in found["openapi"]["options"]
 
 
@@ -280,7 +280,7 @@ def test_a_damaged_world_ends_with_a_sentence(say: Say, world: Path) -> None:
 
 def test_amounts_of_a_document_with_a_currency_are_money() -> None:
     after = {"amount": 2000, "amount_refunded": 500, "count": 2000, "currency": "eur"}
-    change = Change("charges", "ch_1", {**after, "amount": 100}, after, 4)
+    change = DocumentChange("charges", "ch_1", {**after, "amount": 100}, after, 4)
     fields = [
         FieldDiff("amount", 100, 2000),
         FieldDiff("count", 1, 2000),

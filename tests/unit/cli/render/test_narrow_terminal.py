@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from paddock.cli.render.cells import cells
-from paddock.gate.approvals import Approvals
-from paddock.gate.opening import gate_store
+from paddock.gate.approvals.questions import Approvals
+from paddock.gate.run_gate import gate_store
 from paddock.model.events import ProgramEnded, ProgramStarted
 from paddock.policy.file import load
 from paddock.state.home import Home

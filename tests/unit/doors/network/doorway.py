@@ -17,17 +17,17 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from paddock.doors.network import door as door_module
-from paddock.doors.network.arrivals import PROXY
-from paddock.doors.network.custody import Custody
-from paddock.doors.network.door import NetworkDoor, Surroundings
-from paddock.doors.network.secrets import SecretKeeper
-from paddock.fence.container.network import DoorSockets
+from paddock.doors.network.connection import PROXY
+from paddock.doors.network.door import DoorOptions, NetworkDoor
+from paddock.doors.network.secrets.custody import Custody
+from paddock.doors.network.secrets.keeper import SecretKeeper
+from paddock.fence.network import AttemptLog, DoorSockets
 from paddock.gate.approvals import Approval
 from paddock.gate.gate import Gate
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.model.steps import Step
-from paddock.policy.network_words import network_of
+from paddock.policy.network import network_of
 from paddock.state.home import Home
 from unit.gate.gates import asked, make_gate
 
@@ -279,9 +279,9 @@ async def doorway(
     log, silent = socket.socketpair()
     for sock in (listener, udp, log):
         sock.setblocking(False)
-    around = Surroundings(lambda: gate, lambda: gate.policy, lambda sock: None)
+    around = DoorOptions(lambda: gate, lambda: gate.policy, lambda sock: None)
     assert gate.policy.network is not None
-    sockets = DoorSockets(listener, None, udp, None, log)
+    sockets = DoorSockets(listener, None, udp, None, AttemptLog(log, lambda datagram: []))
     door = NetworkDoor(sockets, gate.policy.network, Custody(keeper), around)
     wanted: dict[int, tuple[str, int]] = {}
     way = Doorway(door, gate, directory / "run-1", listener, wanted)

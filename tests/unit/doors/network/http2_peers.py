@@ -13,10 +13,10 @@ import h2.connection
 import h2.events
 from hyperframe.frame import Frame
 
-from paddock.doors.network import http2
-from paddock.doors.network.conn import Conn
-from paddock.doors.network.exchange import Exchange, Handler, Headers
-from paddock.doors.network.http2_client import Http2Upstream
+from paddock.doors.network.exchange import Handler, Headers, HttpExchange
+from paddock.doors.network.http2 import server as http2
+from paddock.doors.network.http2.client import Http2Client
+from paddock.doors.network.transport.conn import Conn
 
 WAIT_S = 20.0
 GET: Headers = [
@@ -79,8 +79,8 @@ async def dialled(port: int, idle_s: float = WAIT_S) -> Conn:
 
 
 @contextlib.asynccontextmanager
-async def upstream_to(port: int, idle_s: float = WAIT_S) -> AsyncIterator[Http2Upstream]:
-    upstream = Http2Upstream(await dialled(port, idle_s))
+async def upstream_to(port: int, idle_s: float = WAIT_S) -> AsyncIterator[Http2Client]:
+    upstream = Http2Client(await dialled(port, idle_s))
     await upstream.open()
     try:
         yield upstream
@@ -96,10 +96,10 @@ async def until(is_true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def carrying(upstream: Http2Upstream) -> Handler:
+def carrying(upstream: Http2Client) -> Handler:
     """Passes requests on to a server, and its answers back."""
 
-    async def carry(exchange: Exchange) -> None:
+    async def carry(exchange: HttpExchange) -> None:
         request = exchange.request
         response = await upstream.send(request, request.headers)
         try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paddock.doors.network.secrets import SecretKeeper
+from paddock.doors.network.secrets.keeper import SecretKeeper
 from paddock.model.hosts import HostPattern
-from paddock.policy.network import SecretTerms
+from paddock.policy.secrets import SecretTerms
 from paddock.state.home import Home
 
 API = "api.example.com"

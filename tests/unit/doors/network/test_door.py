@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paddock.doors.network import door as door_module
-from paddock.doors.network.conn import Conn
+from paddock.doors.network.transport.conn import Conn
 from paddock.journal.log import RunLog
 from paddock.model.events import Alert
 from unit.doors.network.doorway import (

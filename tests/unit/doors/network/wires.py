@@ -8,10 +8,18 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from paddock.doors.network import http1
-from paddock.doors.network.conn import Conn, ConnLost
-from paddock.doors.network.exchange import BadMessage, Body, Exchange, Headers, Request, Response
-from paddock.doors.network.http1_client import Http1Upstream
+from paddock.doors.network.exchange import (
+    BadMessage,
+    Body,
+    Headers,
+    HttpExchange,
+    HttpRequest,
+    Response,
+)
+from paddock.doors.network.http1 import server as http1
+from paddock.doors.network.http1.client import Http1Client
+from paddock.doors.network.transport.conn import Conn
+from paddock.doors.network.transport.stream import ConnLost
 
 LIMIT_S = 30.0
 
@@ -30,7 +38,7 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
 class Seen:
     """A request as a handler saw it, with its whole body."""
 
-    request: Request
+    request: HttpRequest
     body: bytes
     trailers: Headers
 
@@ -48,7 +56,7 @@ class Recorder:
     def __init__(self) -> None:
         self.seen: list[Seen] = []
 
-    async def __call__(self, exchange: Exchange) -> None:
+    async def __call__(self, exchange: HttpExchange) -> None:
         body = await whole(exchange.request.body)
         self.seen.append(Seen(exchange.request, body, exchange.request.body.trailers))
         text = b"got %d" % len(body)
@@ -110,13 +118,13 @@ class Got:
     sent: bytes
 
 
-def asked(raw: bytes, request: Request | None = None, headers: Headers | None = None) -> Got:
+def asked(raw: bytes, request: HttpRequest | None = None, headers: Headers | None = None) -> Got:
     """A request to a server that answers with these bytes and ends the connection."""
 
     async def run() -> Got:
         near, far = tcp_pair()
-        upstream, server = Http1Upstream(Conn(near)), Conn(far)
-        asking = request or Request("GET", "http", "example.com", "/", [], "1.1")
+        upstream, server = Http1Client(Conn(near)), Conn(far)
+        asking = request or HttpRequest("GET", "http", "example.com", "/", [], "1.1")
         async with asyncio.timeout(LIMIT_S):
             await server.write(raw)
             server.write_eof()

@@ -10,7 +10,7 @@ import pytest
 
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from unit.doors.tools.sets import REFUNDS, make_gate
 
 Opener = Callable[..., Gate]

@@ -7,7 +7,7 @@ from typing import Any
 
 from paddock.gate.gate import Gate
 from paddock.gate.store import GateStore
-from paddock.journal.keys import SigningKey
+from paddock.journal.integrity.keys import SigningKey
 from paddock.journal.log import RunLog
 from paddock.journal.writer import Journal
 from paddock.model.events import InvalidCall, Opened, Proposed, Settled

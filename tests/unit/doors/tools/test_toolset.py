@@ -11,9 +11,8 @@ import pytest
 from paddock.doors.tools.definition import tool
 from paddock.doors.tools.toolset import Tools
 from paddock.gate.approvals import Approval, digest_of
-from paddock.gate.executors import Done
 from paddock.gate.gate import Gate
-from paddock.model.action import Action, Decision, Effect, Kind, Outcome
+from paddock.model.action import Action, Effect, Kind, Outcome
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Settled
 from unit.doors.tools.conftest import Opener
@@ -34,13 +33,6 @@ async def search(q: str) -> list[str]:
     """Finds tickets."""
     await asyncio.sleep(0)
     return [q, q]
-
-
-class World:
-    """Stands in for everything."""
-
-    async def answer(self, action: Action, decision: Decision) -> Done | None:
-        return Done(value={"paid": 0}, outcome=Outcome.SIMULATED)
 
 
 def test_plain_and_async_tools_answer_both_kinds_of_callers(gate: Gate) -> None:
@@ -188,12 +180,12 @@ def test_draft_can_be_sent_through_the_gate_again(opener: Opener) -> None:
     assert receipt.result == {"paid": 4, "to": "ada"}
 
 
-def test_stand_in_looks_like_the_real_thing_to_the_agent(opener: Opener) -> None:
+def test_simulated_tool_is_refused_because_nothing_stands_in_for_it(opener: Opener) -> None:
     rules = "rules:\n  - {id: s, match: {kind: tool}, decide: simulate}\n"
-    gate = opener(file_for("refund", effect="write", rules=rules), world=World())
+    gate = opener(file_for("refund", effect="write", rules=rules))
     result = Tools(gate, [refund]).call("refund", {"amount": 4})
-    assert (result.text, result.is_error) == ('{"paid": 0}', False)
-    assert result.outcome is Outcome.SIMULATED
+    assert result.outcome is Outcome.REFUSED and result.is_error
+    assert "Nothing stands in for 'refund'." in result.text
 
 
 def test_fault_looks_like_a_failure_of_the_tool(opener: Opener) -> None:

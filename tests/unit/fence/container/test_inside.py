@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from cases import for_each
-from paddock.fence.container import bubblewrap, inside
+from paddock.fence import bubblewrap
+from paddock.fence.container import inside
 from paddock.fence.guest import agreed
 from paddock.state.home import Home, remove_tree
 

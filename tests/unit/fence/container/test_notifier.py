@@ -21,15 +21,14 @@ from paddock.fence.container.notifier import (
     HAS_EXIT_STATUS,
     MAX_ARGUMENT_BYTES,
     MAX_ARGUMENTS,
-    MAX_EVENTS,
     MAX_PROGRAM_BYTES,
-    ExecLog,
     exit_status,
     inner_pids,
     observe,
     read_text,
     read_vector,
 )
+from paddock.fence.event_logs import MAX_EVENTS, ExecLog
 from paddock.model.results import ExecEvent
 
 PAGE = mmap.PAGESIZE

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from paddock.fence.container.agreed import FIRST_UID, UID_COUNT
 from paddock.fence.container.nursery import Nursery
+from paddock.fence.uids import FIRST_UID, UID_COUNT
 from paddock.state.privilege import is_privileged
 from polling import is_readable
 

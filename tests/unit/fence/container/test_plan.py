@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from paddock.fence.container.plan import (
     INSIDE,
     Bind,
-    Kind,
+    BindKind,
+    MountSource,
     Plan,
-    Source,
     arguments,
     masked,
     stages,
@@ -21,10 +21,10 @@ from paddock.fence.container.plan import (
 from paddock.fence.guest.agreed import GO_FD, INFO_FD, PIDNS_FD, PROGRAM_FD, SOURCE_FD, STAGE
 from paddock.model.spec import HOME
 
-LAYER = Source(layer="box1", owner=(7, 7), is_readonly=False)
-USR = Source("/usr")
-CODE = Source("/cache/inside")
-DATA = Source("/srv/data", owner=(1, 1))
+LAYER = MountSource(layer="box1", owner=(7, 7), is_readonly=False)
+USR = MountSource("/usr")
+CODE = MountSource("/cache/inside")
+DATA = MountSource("/srv/data", owner=(1, 1))
 
 # How many words follow each of bubblewrap's that we use.
 ARITY = {
@@ -39,9 +39,9 @@ def plan(**more: Any) -> Plan:
     made = Plan(
         layer=LAYER,
         layer_path="/layers/box1",
-        root=(Bind("/usr", USR, Kind.READ),),
+        root=(Bind("/usr", USR, BindKind.READ),),
         links=(("usr/bin", "/bin"),),
-        binds=(Bind(INSIDE, CODE, Kind.READ),),
+        binds=(Bind(INSIDE, CODE, BindKind.READ),),
         is_staged=False,
     )
     return replace(made, **more)
@@ -108,7 +108,7 @@ def position(made: Plan, *step: str) -> int:
 
 
 def test_root_comes_first_and_mounts_come_last() -> None:
-    made = plan(binds=(Bind("/tmp/in", DATA, Kind.READ),))
+    made = plan(binds=(Bind("/tmp/in", DATA, BindKind.READ),))
     order = [
         position(made, "--ro-bind", "/usr", "/usr"),
         position(made, "--symlink", "usr/bin", "/bin"),
@@ -121,7 +121,7 @@ def test_root_comes_first_and_mounts_come_last() -> None:
 
 
 def test_mounts_keep_their_order_so_that_one_can_lie_in_another() -> None:
-    outer, inner = Bind("/w", DATA, Kind.READ), Bind("/w/code", CODE, Kind.READ)
+    outer, inner = Bind("/w", DATA, BindKind.READ), Bind("/w/code", CODE, BindKind.READ)
     made = plan(binds=(outer, inner))
     assert position(made, "--ro-bind", "/srv/data", "/w") < position(
         made, "--ro-bind", "/cache/inside", "/w/code"
@@ -139,7 +139,7 @@ def test_root_directory_is_closed_at_the_very_end() -> None:
 
 
 def test_root_of_a_template_stays_open_because_its_writes_go_to_the_layer() -> None:
-    whole = Bind("/", Source("/srv/rootfs"), Kind.OVERLAY, upper="overlays/root")
+    whole = Bind("/", MountSource("/srv/rootfs"), BindKind.OVERLAY, upper="overlays/root")
     made = plan(root=(whole,), links=(), is_own_root=True)
     assert ("--remount-ro", "/") not in steps(made)
 
@@ -193,9 +193,9 @@ def test_every_mask_is_a_path_of_its_own_in_proc() -> None:
 def test_each_kind_of_mount_has_its_words() -> None:
     made = plan(
         binds=(
-            Bind("/r", DATA, Kind.READ),
-            Bind("/w", DATA, Kind.WRITE),
-            Bind("/o", DATA, Kind.OVERLAY, upper="overlays/0"),
+            Bind("/r", DATA, BindKind.READ),
+            Bind("/w", DATA, BindKind.WRITE),
+            Bind("/o", DATA, BindKind.OVERLAY, upper="overlays/0"),
         )
     )
     found = steps(made)
@@ -207,18 +207,18 @@ def test_each_kind_of_mount_has_its_words() -> None:
 
 
 def test_part_of_a_source_is_bound_by_its_path_within() -> None:
-    made = plan(binds=(Bind("/data", Source("/layers/vol"), Kind.WRITE, below="data"),))
+    made = plan(binds=(Bind("/data", MountSource("/layers/vol"), BindKind.WRITE, below="data"),))
     assert ("--bind", "/layers/vol/data", "/data") in steps(made)
 
 
 def test_staged_plan_names_no_path_of_the_host_but_the_stage() -> None:
-    volume = Source(layer="volume-v", owner=(7, 7), is_readonly=False)
+    volume = MountSource(layer="volume-v", owner=(7, 7), is_readonly=False)
     made = plan(
         is_staged=True,
         binds=(
-            Bind(INSIDE, CODE, Kind.READ),
-            Bind("/o", DATA, Kind.OVERLAY, upper="overlays/0"),
-            Bind("/v", volume, Kind.WRITE, below="data"),
+            Bind(INSIDE, CODE, BindKind.READ),
+            Bind("/o", DATA, BindKind.OVERLAY, upper="overlays/0"),
+            Bind("/v", volume, BindKind.WRITE, below="data"),
         ),
     )
     numbers = {source: str(n) for n, source in enumerate(stages(made))}
@@ -234,12 +234,12 @@ def test_staged_plan_names_no_path_of_the_host_but_the_stage() -> None:
 
 
 def test_path_of_a_user_is_bound_by_the_descriptor_that_was_checked() -> None:
-    own = Source("/home/me/data", identity=(1, 2))
+    own = MountSource("/home/me/data", identity=(1, 2))
     made = plan(
         binds=(
-            Bind("/r", own, Kind.READ),
-            Bind("/w", own, Kind.WRITE),
-            Bind("/o", own, Kind.OVERLAY, upper="overlays/0"),
+            Bind("/r", own, BindKind.READ),
+            Bind("/w", own, BindKind.WRITE),
+            Bind("/o", own, BindKind.OVERLAY, upper="overlays/0"),
         )
     )
     number = str(SOURCE_FD + stages(made).index(own))
@@ -257,17 +257,17 @@ def test_plan_that_is_not_staged_names_no_stage() -> None:
 
 
 def test_layer_is_staged_first_and_each_source_once() -> None:
-    made = plan(binds=(Bind("/a", DATA, Kind.READ), Bind("/b", DATA, Kind.READ)))
+    made = plan(binds=(Bind("/a", DATA, BindKind.READ), Bind("/b", DATA, BindKind.READ)))
     assert stages(made) == [LAYER, USR, DATA]
 
 
 def test_same_path_with_other_rights_is_another_stage() -> None:
     writable = replace(DATA, is_readonly=False)
-    made = plan(binds=(Bind("/a", DATA, Kind.READ), Bind("/b", writable, Kind.WRITE)))
+    made = plan(binds=(Bind("/a", DATA, BindKind.READ), Bind("/b", writable, BindKind.WRITE)))
     assert stages(made) == [LAYER, USR, DATA, writable]
 
 
 @pytest.mark.parametrize("name", ["--bind", "a b", "$(reboot)", "ü", "x\ny"])
 def test_odd_name_stays_one_word(name: str) -> None:
-    made = plan(binds=(Bind(f"/in/{name}", Source(f"/srv/{name}"), Kind.READ),))
+    made = plan(binds=(Bind(f"/in/{name}", MountSource(f"/srv/{name}"), BindKind.READ),))
     assert ("--ro-bind", f"/srv/{name}", f"/in/{name}") in steps(made)

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from cases import for_each
-from paddock.fence.base import Place
 from paddock.fence.container import inside, rootfs
-from paddock.fence.container.agreed import LAYER_OWNER
-from paddock.fence.container.plan import INSIDE, Bind, Kind, Plan, stages
-from paddock.fence.container.sources import open_source, resolved
+from paddock.fence.container.plan import INSIDE, Bind, BindKind, Plan, stages
+from paddock.fence.driver import Allocation
+from paddock.fence.mount_sources import open_source, resolved
+from paddock.fence.uids import LAYER_OWNER
 from paddock.model.errors import Conflict, InvalidInput, NotFound
 from paddock.model.spec import Spec
 from paddock.state.home import Home
-from paddock.state.layers import PlainLayers, volume_layer
+from paddock.state.layers.layers import PlainLayers, volume_layer
 from paddock.state.privilege import is_privileged
 
 
@@ -35,7 +35,7 @@ class World:
         self.layer = self.layers.create("box1", 1 << 30, LAYER_OWNER)
 
     def plan(self, **spec: Any) -> Plan:
-        place = Place("box1", "box1", "box1", LAYER_OWNER)
+        place = Allocation("box1", "box1", "box1", LAYER_OWNER)
         asked = resolved(self.home, Spec.parse(**spec))
         return rootfs.plan(self.home, asked, place, self.layers)
 
@@ -112,7 +112,7 @@ def test_source_that_was_exchanged_since_it_was_resolved_is_refused(
 def test_file_cannot_be_an_overlay_but_can_be_mounted(world: World, source: Path) -> None:
     (source / "f").write_text("x")
     assert "is a file" in world.refusal(source=str(source / "f"), mode="overlay")
-    assert world.bind(source=str(source / "f"), mode="read").kind is Kind.READ
+    assert world.bind(source=str(source / "f"), mode="read").kind is BindKind.READ
 
 
 def test_source_is_resolved_once_and_for_all(
@@ -128,9 +128,9 @@ def test_source_is_resolved_once_and_for_all(
 
 def test_each_mode_has_its_kind_and_its_rights(world: World, source: Path) -> None:
     for mode, kind, is_readonly in (
-        ("read", Kind.READ, True),
-        ("write", Kind.WRITE, False),
-        ("overlay", Kind.OVERLAY, True),
+        ("read", BindKind.READ, True),
+        ("write", BindKind.WRITE, False),
+        ("overlay", BindKind.OVERLAY, True),
     ):
         bind = world.bind(source=str(source), mode=mode)
         assert (bind.kind, bind.source.is_readonly) == (kind, is_readonly)
@@ -152,7 +152,7 @@ def test_overlay_gets_directories_of_its_own_in_the_layer(world: World, source: 
             {"source": str(source), "target": "/b", "mode": "overlay"},
         ]
     )
-    uppers = [bind.upper for bind in plan.binds if bind.kind is Kind.OVERLAY]
+    uppers = [bind.upper for bind in plan.binds if bind.kind is BindKind.OVERLAY]
     assert len(set(uppers)) == 2
     for upper in uppers:
         for part in ("upper", "work"):
@@ -179,7 +179,7 @@ def test_missing_volume_is_named_with_the_command_that_makes_it(world: World) ->
 def test_volume_is_bound_by_its_data_alone(world: World) -> None:
     path = world.layers.create(volume_layer("v1"), 1 << 20, LAYER_OWNER)
     (path / "data").mkdir()
-    for mode, kind in (("write", Kind.WRITE), ("read", Kind.READ)):
+    for mode, kind in (("write", BindKind.WRITE), ("read", BindKind.READ)):
         bind = world.bind(volume="v1", mode=mode)
         assert (bind.kind, bind.below, bind.source.layer) == (kind, "data", "volume-v1")
         assert bind.source.is_readonly == (mode == "read")
@@ -191,7 +191,7 @@ def test_volume_is_bound_by_its_data_alone(world: World) -> None:
 def test_host_root_is_usr_and_a_synthetic_etc_read_only(world: World) -> None:
     plan = world.plan()
     assert {bind.target for bind in plan.root} >= {"/usr", "/etc"}
-    assert all(bind.kind is Kind.READ for bind in plan.root)
+    assert all(bind.kind is BindKind.READ for bind in plan.root)
     assert next(b for b in plan.root if b.target == "/etc").source.path != "/etc"
     assert not plan.is_own_root
 
@@ -206,7 +206,7 @@ def test_top_directories_are_what_they_are_on_the_host(world: World) -> None:
 def test_what_is_brought_lies_in_one_place_and_cannot_be_written(world: World) -> None:
     brought = [bind for bind in world.plan().binds if bind.target.startswith(INSIDE)]
     assert brought
-    assert all(b.kind is Kind.READ and b.source.is_readonly for b in brought)
+    assert all(b.kind is BindKind.READ and b.source.is_readonly for b in brought)
 
 
 def test_only_the_own_layer_is_staged_writable_by_default(world: World) -> None:
@@ -236,7 +236,7 @@ def test_unknown_template_is_not_found(world: World) -> None:
 def test_template_is_overlaid_and_itself_never_written(world: World, template: Path) -> None:
     plan = world.plan(template=f"dir:{template}")
     [root] = plan.root
-    assert (root.target, root.kind, root.source.path) == ("/", Kind.OVERLAY, str(template))
+    assert (root.target, root.kind, root.source.path) == ("/", BindKind.OVERLAY, str(template))
     assert root.source.is_readonly
     assert plan.is_own_root
     assert sorted(os.listdir(template)) == ["bin", "etc"]
@@ -259,7 +259,7 @@ def test_template_gets_an_account_and_its_mount_points_in_the_own_layer(
 def test_template_without_python_brings_its_own(world: World, template: Path) -> None:
     plan = world.plan(template=f"dir:{template}")
     [python] = [bind for bind in plan.binds if bind.target == f"{INSIDE}/python"]
-    assert python.kind is Kind.READ
+    assert python.kind is BindKind.READ
     assert os.access(f"{python.source.path}/bin/python3", os.X_OK)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from paddock.gate.opening import signing_key
+from paddock.gate.run_gate import signing_key
 from paddock.journal.canonical import canonical_text
 from paddock.journal.records import Chain
 from paddock.journal.segments import segment_name
-from paddock.journal.writer import Entry, Journal
+from paddock.journal.writer import Journal, JournalEntry
 from paddock.model.action import Effect, Kind, Outcome, Verdict
 from paddock.model.events import (
     AnyEvent,
@@ -86,15 +86,15 @@ def write_run(
              "policy_digest": "d" * 64, **(opened or {})}  # fmt: skip
     first = msgspec.convert(about, Opened)
     journal = Journal.create(place.runs / run, opened=first, key=signing_key(place))
-    entries = [Entry(configured or Configured())]
+    entries = [JournalEntry(configured or Configured())]
     command = {"argv": ["python", "agent.py"], "cwd": "/work", "program": "python"}
     agent = Deed("exec", "python", command, effect="write")
     entries += _begun(1, agent, None)
     for step, deed in enumerate(deeds, 2):
         entries += [*_begun(step, deed, 1), *_ended(step, deed)]
     result = {"exit_code": exit_code, "stdout": stdout, "duration_us": 1234}
-    entries.append(Entry(Settled(Outcome.DONE, result), 1))
-    entries += [Entry(event) for event in notes]
+    entries.append(JournalEntry(Settled(Outcome.DONE, result), 1))
+    entries += [JournalEntry(event) for event in notes]
     journal.extend(entries)
     if is_closed:
         journal.close("the agent")
@@ -122,7 +122,7 @@ def fork_of(parent: str, at: int, root: str | None = None) -> dict[str, Any]:
     return {"kind": "fork", "lineage": {"run": parent, "at": at, "root": root or parent}}
 
 
-def _begun(step: int, deed: Deed, parent: int | None) -> list[Entry]:
+def _begun(step: int, deed: Deed, parent: int | None) -> list[JournalEntry]:
     effect = Effect(deed.effect)
     proposed = Proposed(
         kind=Kind(deed.kind),
@@ -142,11 +142,11 @@ def _begun(step: int, deed: Deed, parent: int | None) -> list[Entry]:
         replayed_from=deed.again,
     )
     events: list[AnyEvent] = [proposed, decided, *deed.notes]
-    return [Entry(event, step) for event in events]
+    return [JournalEntry(event, step) for event in events]
 
 
-def _ended(step: int, deed: Deed) -> list[Entry]:
+def _ended(step: int, deed: Deed) -> list[JournalEntry]:
     if deed.outcome is None:
         return []
     outcome = Outcome(deed.outcome)
-    return [Entry(Settled(outcome, deed.result, deed.error, cost=dict(deed.cost)), step)]
+    return [JournalEntry(Settled(outcome, deed.result, deed.error, cost=dict(deed.cost)), step)]

@@ -21,7 +21,7 @@ from paddock.model.events import (
 from paddock.policy.file import dump, load
 from paddock.run.compare.compared_step import ComparedStep
 from paddock.run.compare.comparison import Comparison, compare
-from paddock.run.compare.pairing import Part
+from paddock.run.compare.pairs import StepPart
 from paddock.state.trees.store import TreeStore
 from paddock.world.store import STEP, Store
 from unit.run.compare.journeys import (
@@ -86,18 +86,18 @@ def test_what_is_new_with_every_run_is_no_difference(home: Path) -> None:
     ("change", "parts"),
     [
         ({"arguments": {"method": "POST", "host": "api.example", "path": "/v1/refunds",
-                        "body": {"amount": 9}}}, (Part.PROPOSAL,)),
-        ({"verdict": "simulate", "by": "world"}, (Part.DECISION,)),
-        ({"by": "another-rule"}, (Part.DECISION,)),
-        ({"fault": {"id": "slow"}}, (Part.DECISION,)),
-        ({"outcome": "failed"}, (Part.OUTCOME,)),
-        ({"outcome": None}, (Part.OUTCOME, Part.ANSWER)),
-        ({"result": {"status": 200, "body": "no"}}, (Part.ANSWER,)),
-        ({"error": "it broke"}, (Part.ANSWER,)),
+                        "body": {"amount": 9}}}, (StepPart.PROPOSAL,)),
+        ({"verdict": "simulate", "by": "world"}, (StepPart.DECISION,)),
+        ({"by": "another-rule"}, (StepPart.DECISION,)),
+        ({"fault": {"id": "slow"}}, (StepPart.DECISION,)),
+        ({"outcome": "failed"}, (StepPart.OUTCOME,)),
+        ({"outcome": None}, (StepPart.OUTCOME, StepPart.ANSWER)),
+        ({"result": {"status": 200, "body": "no"}}, (StepPart.ANSWER,)),
+        ({"error": "it broke"}, (StepPart.ANSWER,)),
     ],
 )  # fmt: skip
 def test_first_divergence_names_the_step_and_the_part(
-    home: Path, change: dict[str, Any], parts: tuple[Part, ...]
+    home: Path, change: dict[str, Any], parts: tuple[StepPart, ...]
 ) -> None:
     other = [*USUAL[:2], replace(USUAL[2], **change), USUAL[3]]
     [pairing] = both(home, USUAL, other).pairings
@@ -114,7 +114,7 @@ def test_large_values_that_differ_behind_their_preview_are_found_and_shown(home:
     runs = [[replace(USUAL[1], result={"status": 200, "body": f"{same}{end}"})] for end in ends]
     [pairing] = both(home, *runs).pairings
     assert pairing.first is not None
-    assert pairing.first.part is Part.ANSWER
+    assert pairing.first.part is StepPart.ANSWER
     [field] = pairing.first.fields
     assert (field.at, field.here[-4:], field.there[-5:]) == ("result.body", "HERE", "THERE")
 
@@ -129,7 +129,7 @@ def test_blob_that_is_gone_leaves_the_preview(home: Path) -> None:
             blob.unlink()
     [pairing] = compare([here, there]).pairings
     assert pairing.first is not None
-    assert pairing.first.part is Part.ANSWER
+    assert pairing.first.part is StepPart.ANSWER
 
 
 def test_steps_that_only_one_has_are_told(home: Path) -> None:
@@ -138,7 +138,7 @@ def test_steps_that_only_one_has_are_told(home: Path) -> None:
     assert whats(found)[4] == (4, 5, "same")
     first = found.pairings[0].first
     assert first is not None
-    assert (first.part, first.here) == (Part.STEP, None)
+    assert (first.part, first.here) == (StepPart.STEP, None)
     assert first.there is not None
     assert first.there["name"] == "think"
 
@@ -150,7 +150,7 @@ def test_output_of_the_agent_is_not_where_two_runs_part(home: Path) -> None:
     [pairing] = compare([here, there]).pairings
     assert pairing.first is not None
     assert pairing.first.pair.one.step == 5
-    assert pairing.pairs[0].parts == (Part.ANSWER,)
+    assert pairing.pairs[0].parts == (StepPart.ANSWER,)
 
 
 def test_output_that_alone_differs_is_the_divergence(home: Path) -> None:
@@ -296,7 +296,7 @@ def test_many_runs_are_grouped_by_what_they_did(home: Path) -> None:
     names = [[one.trail.run for one in group] for group in found.groups]
     assert names == [["a", "c"], ["b", "d"], ["e"]]
     parts = [one.first and one.first.part for one in found.pairings]
-    assert parts == [Part.OUTCOME, Part.PROPOSAL, Part.OUTCOME, Part.ANSWER]
+    assert parts == [StepPart.OUTCOME, StepPart.PROPOSAL, StepPart.OUTCOME, StepPart.ANSWER]
 
 
 def test_faults_verdicts_alerts_and_costs_are_counted(home: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from paddock.doors.network.measures import stable_place
+from paddock.doors.network.bodies.digests import stable_place
 from paddock.model.action import Kind
 from unit.run.matching.samples import FORM, Sent
 

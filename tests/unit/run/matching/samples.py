@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from paddock.doors.network.measures import stable_place
-from paddock.doors.network.requests import parse
+from paddock.doors.network.bodies.digests import stable_place
+from paddock.doors.network.request import parse
 from paddock.journal.canonical import canonical_text
 from paddock.journal.plain_values import as_json
 from paddock.model.action import Effect, Kind, Outcome, Verdict
 from paddock.model.events import BlobRef, Decided, Proposed, Record, RefusedAgain, Settled
 from paddock.model.steps import Step
-from paddock.run.matching.rows import RecordedStep, View
+from paddock.run.matching.recorded_step import ActionView, RecordedStep
 from paddock.run.matching.view import view_of
 
 JSON = "application/json"
@@ -64,7 +64,7 @@ class Sent:
         return json.dumps(self.body, ensure_ascii=False).encode()
 
 
-def proposed(sent: Sent) -> View:
+def proposed(sent: Sent) -> ActionView:
     """As a replay sees it."""
     return view_of(sent.kind, sent.name, sent.said(), sent.keyed)
 

@@ -13,16 +13,16 @@ from paddock.journal.canonical import canonical_text
 from paddock.model.action import Kind
 from paddock.model.errors import InvalidInput
 from paddock.run.matching.compare import MAX_DIFFERENCES, compare
-from paddock.run.matching.moments import Moments
-from paddock.run.matching.rows import ABSENT, Difference
+from paddock.run.matching.recorded_step import ABSENT, Difference
 from paddock.run.matching.rules import STRICT, Rules, vary_of
-from paddock.run.matching.showing import both_views, side_by_side
+from paddock.run.matching.text import both_views, side_by_side
+from paddock.run.matching.timestamps import Timestamps
 from paddock.run.matching.view import row_view
 from paddock.run.matching.volatile import NOT_COMPARED
 from unit.run.matching.samples import SAMPLES, Sent, http, proposed, recorded
 
 THEN, NOW = 1_704_164_645.0, 1_790_000_000.0  # 2024-01-02T03:04:05Z, 2026-09-21T14:13:20Z
-MOMENTS = Rules(moments=Moments.of_run(THEN - 10, THEN + 10, (NOW - 10, NOW + 10)))
+MOMENTS = Rules(moments=Timestamps.of_run(THEN - 10, THEN + 10, (NOW - 10, NOW + 10)))
 UUIDS = ("0f8fad5b-d9cb-469f-a165-70867728950e", "7c9e6679-7425-40de-944b-e07fc1f90ae7")
 
 

@@ -11,9 +11,16 @@ import pytest
 
 from cases import for_each
 from paddock.model.action import Kind
-from paddock.policy.beside import USUAL, beside_of
+from paddock.policy.background import USUAL, background_rule
 from paddock.run.matching.matcher import Matcher
-from paddock.run.matching.rows import Background, DivergedBy, Early, Match, MatchResult, Mismatch
+from paddock.run.matching.recorded_step import (
+    Background,
+    DivergedBy,
+    Early,
+    MatchResult,
+    Mismatch,
+    StepMatch,
+)
 from paddock.run.matching.rules import STRICT, Rules
 from unit.run.matching.mutations import Mutant, mutants
 from unit.run.matching.samples import SAMPLES, Sent, http, proposed, recorded
@@ -30,7 +37,7 @@ DECLARED = {
 # place, of which it gets no answer. Any other is let pass.
 NOT_BESIDE = {"method", "host", "path"}
 ELSEWHERE = {"scheme", "port", "the spelling of a path"}
-BESIDE = Rules(beside=tuple(map(beside_of, (*USUAL, "POST traces.example/v1/traces"))))
+BESIDE = Rules(beside=tuple(map(background_rule, (*USUAL, "POST traces.example/v1/traces"))))
 TRACE = http(
     "POST",
     "/v1/traces",
@@ -46,7 +53,7 @@ SIDES = ("recorded", "proposed")
 
 @for_each("name", SAMPLES)
 def test_unchanged_sample_matches(name: str) -> None:
-    assert isinstance(_replayed(SAMPLES[name], SAMPLES[name]), Match)
+    assert isinstance(_replayed(SAMPLES[name], SAMPLES[name]), StepMatch)
 
 
 @for_each("name", SAMPLES)
@@ -100,7 +107,7 @@ def test_every_declared_mutant_matches(name: str) -> None:
     killed = [
         f"{mutant.of}: {mutant.name} ({side})"
         for mutant, side, outcome in _outcomes(SAMPLES[name])
-        if mutant.of in DECLARED and not isinstance(outcome, Match)
+        if mutant.of in DECLARED and not isinstance(outcome, StepMatch)
     ]
     assert not killed
 
@@ -169,7 +176,7 @@ def _replayed(was: Sent, comes: Sent, rules: Rules = STRICT) -> MatchResult:
     rows = [recorded(one, step) for step, one in enumerate((BEFORE, was, AFTER), 1)]
     past = Matcher(rows, rules)
     first = past.propose(proposed(BEFORE))
-    assert isinstance(first, Match)
+    assert isinstance(first, StepMatch)
     past.answered(first.row)
     return past.propose(proposed(comes))
 
@@ -186,7 +193,7 @@ def _first_divergence(calls: list[Sent], made: list[Sent]) -> Mismatch:
     for one in made:
         view = proposed(one)
         match past.propose(view):
-            case Match(row):
+            case StepMatch(row):
                 past.answered(row)
             case Early():
                 return past.give_up(view)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from paddock.doors.network.signatures import stable_credential, stable_jwt
-from paddock.doors.network.stable_digests import stable_digest
+from paddock.doors.network.bodies.stable_digests import stable_digest
+from paddock.doors.network.secrets.signatures import stable_credential, stable_jwt
 from paddock.run.matching.matcher import Matcher
-from paddock.run.matching.moments import Moments
-from paddock.run.matching.rows import Match
+from paddock.run.matching.recorded_step import StepMatch
 from paddock.run.matching.rules import Rules, vary_of
+from paddock.run.matching.timestamps import Timestamps
 from paddock.run.matching.volatile import TABLE
 from unit.run.matching.samples import Sent, http, proposed, recorded
 
@@ -35,12 +35,12 @@ def presigned(at: str, sig: str, expires: int = 60, key: str = "AKIA") -> str:
 def same(one: Sent, other: Sent, *vary: str) -> bool:
     rules = Rules(tuple(map(vary_of, vary)))
     was = Matcher([recorded(one)], rules)
-    return isinstance(was.propose(proposed(other)), Match)
+    return isinstance(was.propose(proposed(other)), StepMatch)
 
 
 def varied(one: Sent, other: Sent) -> list[str]:
     past = Matcher([recorded(one)])
-    assert isinstance(past.propose(proposed(other)), Match)
+    assert isinstance(past.propose(proposed(other)), StepMatch)
     return list(past.varied)
 
 
@@ -90,8 +90,8 @@ def test_an_idempotency_key_that_is_used_again_must_be_used_again() -> None:
         found = []
         for key in comes:
             one = past.propose(proposed(http("POST", headers={"idempotency-key": key})))
-            found.append(isinstance(one, Match))
-            if isinstance(one, Match):
+            found.append(isinstance(one, StepMatch))
+            if isinstance(one, StepMatch):
                 past.answered(one.row)
         return found
 
@@ -261,7 +261,7 @@ A1, B1 = at(1001, 1, 2), at(1002, 3, 4)
 
 def test_ids_whose_node_was_drawn_belong_together_from_first_sight() -> None:
     """Of UUIDs of version 1 that anything but Python made."""
-    moments = Moments((1000.0, 1010.0), (5000.0, 5010.0))
+    moments = Timestamps((1000.0, 1010.0), (5000.0, 5010.0))
     steps = [http("POST", f"/a/{one}", body={"id": one}) for one in (A1, A1, B1)]
 
     def matches(*ids: tuple[str, str]) -> list[bool]:
@@ -270,8 +270,8 @@ def test_ids_whose_node_was_drawn_belong_together_from_first_sight() -> None:
         found = []
         for path, body in ids:
             one = past.propose(proposed(http("POST", f"/a/{path}", body={"id": body})))
-            found.append(isinstance(one, Match))
-            if isinstance(one, Match):
+            found.append(isinstance(one, StepMatch))
+            if isinstance(one, StepMatch):
                 past.answered(one.row)
         return found
 
@@ -285,7 +285,7 @@ def test_ids_whose_node_was_drawn_belong_together_from_first_sight() -> None:
 
 
 def test_ids_that_begin_with_a_time_may_be_of_this_run() -> None:
-    moments = Moments((1000.0, 1010.0), (5000.0, 5010.0))
+    moments = Timestamps((1000.0, 1010.0), (5000.0, 5010.0))
     assert moments.allow(at(1005), at(5005))
     assert moments.allow(f"job_{at(1005)} ran", f"job_{at(5005)} ran")
     assert moments.allow(uuid.UUID(at(1005)).hex, uuid.UUID(at(5005)).hex)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from paddock.run.matching.rows import RecordedStep
+from paddock.run.matching.recorded_step import RecordedStep
 from paddock.run.replay.patience import Patience
 from unit.run.matching.samples import http, recorded
 

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.model.errors import InvalidInput
 from paddock.model.events import Configured, FilesNotRecorded, FilesRecorded
-from paddock.policy.beside import USUAL
+from paddock.policy.background import USUAL
 from paddock.run.replay.recorded_run import RecordedRun
 from paddock.run.replay.replay import PastOptions, rules_for
 from unit.run.recorded import Crossed, agent, begin, cross, search

@@ -12,7 +12,7 @@ from paddock.run.scenarios.cassettes import (
     WORLD,
     Cassettes,
     LeftRecord,
-    Mode,
+    RecordMode,
     is_record,
     keep,
     place_of,
@@ -51,18 +51,18 @@ def test_a_record_carries_its_journal_its_key_and_its_world(tmp_path: Path) -> N
 
 def test_without_a_record_none_is_a_failure_that_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="--paddock-record=once"):
-        Cassettes(tmp_path, Mode.NONE).run(requested_run(COMMAND, tmp_path, {}))
+        Cassettes(tmp_path, RecordMode.NONE).run(requested_run(COMMAND, tmp_path, {}))
 
 
 def test_a_record_of_another_command_is_not_replayed(tmp_path: Path) -> None:
     asked = requested_run(("python", "other.py"), tmp_path, {})
     with pytest.raises(LeftRecord, match=r"another command: python agent\.py"):
-        Cassettes(kept(tmp_path), Mode.NONE).run(asked)
+        Cassettes(kept(tmp_path), RecordMode.NONE).run(asked)
 
 
 def test_a_record_under_other_terms_is_not_replayed(tmp_path: Path) -> None:
     with pytest.raises(LeftRecord, match="the paddock file, the world, the faults or the seed"):
-        Cassettes(kept(tmp_path), Mode.NONE).run(requested_run(COMMAND, tmp_path, {}))
+        Cassettes(kept(tmp_path), RecordMode.NONE).run(requested_run(COMMAND, tmp_path, {}))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from paddock.model.events import Alert, WorldEnded
-from paddock.run.scenarios.checks import Bar, Failure, judge
+from paddock.run.scenarios.checks import Bar, FailedCheck, judge
 from paddock.run.scenarios.expressions import world_condition
-from paddock.run.scenarios.reading import scenario_of
+from paddock.run.scenarios.parser import scenario_of
 from paddock.run.scenarios.result import RunResult
 from unit.run.recorded import Crossed, agent, ask_model, post, record, refund, search
 
@@ -27,14 +27,14 @@ def ran(
     return RunResult(record(tmp_path, "r", [first, *crossed], **more), world=states)
 
 
-def judged(result: RunResult, **expect: Any) -> list[Failure]:
+def judged(result: RunResult, **expect: Any) -> list[FailedCheck]:
     path = Path(__file__)
     terms = scenario_of({"name": "a", "agent": ["a"], "expect": expect}, path).expect
     conditions = tuple(world_condition(one, ["api.stripe.com"]) for one in terms.world)
     return judge(result, Bar(terms, conditions))
 
 
-def the_one(failures: list[Failure]) -> Failure:
+def the_one(failures: list[FailedCheck]) -> FailedCheck:
     assert len(failures) == 1, failures
     return failures[0]
 

@@ -6,26 +6,18 @@ import re
 from pathlib import Path
 
 from cases import for_each
-from paddock.policy.match_schema import UnlessShape
+from paddock.policy.section import all_sections
 from paddock.run.scenarios.actions import RunAction
 from paddock.run.scenarios.cassettes import WORDS
-from paddock.run.scenarios.reading import read_scenario
+from paddock.run.scenarios.definition import SCENARIO
+from paddock.run.scenarios.parser import read_scenario
 from paddock.run.scenarios.result import RunResult
 from paddock.run.scenarios.scenario import AXES
-from paddock.run.scenarios.shape import (
-    ActionsShape,
-    CostShape,
-    ExpectShape,
-    FileShape,
-    ScenarioShape,
-    SoughtShape,
-)
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 SCENARIOS = (DOCS / "scenarios.md").read_text()
 PYTEST = (DOCS / "pytest.md").read_text()
-SHAPES = (ScenarioShape, ExpectShape, ActionsShape, CostShape, FileShape, SoughtShape, UnlessShape)
-KEYS = sorted({one.alias or name for shape in SHAPES for name, one in shape.model_fields.items()})
+KEYS = sorted({key for section in all_sections(SCENARIO) for key in section.keys})
 NAMES = sorted(name for name in vars(RunResult) if not name.startswith("_"))
 OF_ACTIONS = sorted(name for name, one in vars(RunAction).items() if isinstance(one, property))
 

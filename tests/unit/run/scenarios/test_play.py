@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from paddock.cli.render.scenarios import result_lines, results_json
 from paddock.model.errors import HostCannot
-from paddock.run.scenarios.checks import Failure
+from paddock.run.scenarios.checks import FailedCheck
 from paddock.run.scenarios.junit import junit_xml
 from paddock.run.scenarios.page import results_page
-from paddock.run.scenarios.play import Attempt, CaseResult, Play, Standing
+from paddock.run.scenarios.play import CaseResult, CaseStatus, Play, ScenarioRun
 from paddock.run.scenarios.preparation import Prepared, prepare
 from paddock.run.scenarios.result import RunResult
 from paddock.run.scenarios.scenario import Scenario
@@ -99,7 +99,7 @@ def test_a_rate_is_decided_by_its_interval(
     scenario = Scenario("a", ("a",), tmp_path, repeat=runs, expect=expect)
     (prepared,) = prepare([scenario])
     attempts = tuple(
-        Attempt(n, 0.1, "r", () if n >= failures else (Failure("a", "b", "c"),))
+        ScenarioRun(n, 0.1, "r", () if n >= failures else (FailedCheck("a", "b", "c"),))
         for n in range(runs)
     )
     assert CaseResult(prepared.case, attempts).standing == standing
@@ -144,21 +144,23 @@ def test_a_check_of_python_that_is_not_satisfied_is_a_failure(tmp_path: Path) ->
         fakes = Fakes(tmp_path / check_function.__name__, {"a": [0]})
         prepared = case(tmp_path, "a", check=check_function)
         (result,) = Play(fakes, lambda case, attempt: None).through([prepared])
-        assert result.standing is Standing.FAILED
+        assert result.standing is CaseStatus.FAILED
         (failure,) = result.attempts[0].failures
         assert said in failure.found
 
 
 def results(tmp_path: Path) -> list[CaseResult]:
-    nasty = Failure("expect.output", "<b>]]>\x00\ud800 &", "\x1b[31mred\x07", 3)
+    nasty = FailedCheck("expect.output", "<b>]]>\x00\ud800 &", "\x1b[31mred\x07", 3)
     first = case(tmp_path, "passes [seed=1]")
     second = case(tmp_path, "fails <script>alert(1)</script>\x01", repeat=2)
     third = case(tmp_path, "broken")
     fourth = case(tmp_path, "skipped")
     return [
-        CaseResult(first.case, (Attempt(1, 0.5, "run1", steps=3, usd_micros=1200),)),
-        CaseResult(second.case, (Attempt(1, 0.5, "run2", (nasty,)), Attempt(2, 0.5, "run3"))),
-        CaseResult(third.case, (Attempt(1, 0.1, error="no more memory"),)),
+        CaseResult(first.case, (ScenarioRun(1, 0.5, "run1", steps=3, usd_micros=1200),)),
+        CaseResult(
+            second.case, (ScenarioRun(1, 0.5, "run2", (nasty,)), ScenarioRun(2, 0.5, "run3"))
+        ),
+        CaseResult(third.case, (ScenarioRun(1, 0.1, error="no more memory"),)),
         CaseResult(fourth.case, (), is_whole=False),
     ]
 
@@ -192,7 +194,7 @@ def _struck(tmp_path: Path, *strikes: dict[str, int]) -> CaseResult:
     chance = {"id": "rare", "match": {"kind": "http"}, "fault": {"status": 500}, "rate": 0.1}
     sure = {"id": "lost", "match": {"kind": "http"}, "fault": {"status": 500}, "first": 1}
     prepared = case(tmp_path, "with faults", faults=[chance, sure])
-    attempts = [Attempt(n, 0.1, f"run{n}", faults=one) for n, one in enumerate(strikes, 1)]
+    attempts = [ScenarioRun(n, 0.1, f"run{n}", faults=one) for n, one in enumerate(strikes, 1)]
     return CaseResult(prepared.case, tuple(attempts), faults=tuple(prepared.order.policy.faults))
 
 

@@ -177,6 +177,8 @@ JAVA_PROTECTED = bytes.fromhex("2b060104012a02110101")  # what a key store encry
         ("app.xml", f"<RSAKeyValue><Modulus>AQAB</Modulus><D>{'a' * 300}</D></RSAKeyValue>"),
         ("agent", "(11:private-key(3:ecc(5:curve7:Ed25519)(1:q33:a)(1:d32:b)))"),
         ("wif.json", '{"type": "external_account", "audience": "x", "client_secret": "shh"}'),
+        ("auth.py", 'A = {"type": "authorized_user", "refresh_token": "1//0gdWvCqfT9aKz"}'),
+        ("account.py", f'A = {{"type": "service_account", "private_key": "{ESCAPED}"}}'),
     ],
 )
 def test_private_key_is_known_by_its_content(tmp_path: Path, name: str, content: str) -> None:
@@ -185,6 +187,15 @@ def test_private_key_is_known_by_its_content(tmp_path: Path, name: str, content:
     file.write_text(content)
     assert secret_files(str(tmp_path)) == (name,)
     file.unlink()
+
+
+def test_example_of_an_account_in_a_program_hides_no_module(tmp_path: Path) -> None:
+    example = '{"type": "external_account_authorized_user", "refresh_token": "refreshToken"}'
+    pem = "-----BEGIN EC PRIVATE KEY-----\\n<key bytes>\\n-----END EC PRIVATE KEY-----\\n"
+    other = f'{{"type": "service_account", "private_key": "{pem}"}}'
+    (tmp_path / "user.py").write_text(f'"""Credentials, as in {example}."""\n')
+    (tmp_path / "account.py").write_text(f'"""Credentials, as in {other}."""\n')
+    assert secret_files(str(tmp_path)) == ()
 
 
 @for_each(

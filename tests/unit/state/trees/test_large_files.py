@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from paddock.model.errors import IntegrityError
+from paddock.objects.file_bytes import UNIT_BYTES
 from paddock.state.trees import recorder as recording
-from paddock.state.trees.large_files import PART_BYTES, UNIT_BYTES, read_list, split
+from paddock.state.trees.large_files import PART_BYTES, read_list, split
 from paddock.state.trees.store import TreeStore
 
 MIB = 1 << 20

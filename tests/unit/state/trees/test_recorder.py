@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from paddock.model.errors import OutOfSpace
-from paddock.state.copying import CHUNK_BYTES
+from paddock.objects.file_bytes import CHUNK_BYTES
 from paddock.state.trees import recorder as recording
-from paddock.state.trees import scanning
-from paddock.state.trees.held import MappedFiles
+from paddock.state.trees import scan as scanning
+from paddock.state.trees.held_files import MappedFiles
 from paddock.state.trees.nodes import NodeKind
 from paddock.state.trees.recorder import Recorder
 from paddock.state.trees.store import TreeStore
@@ -301,10 +301,10 @@ def test_large_files_that_change_at_each_step_are_read_so_far_and_the_last_one_a
 def test_full_store_is_an_error_and_no_shorter_list_of_files(
     recorder: Recorder, home: Path, store: TreeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(data: bytes) -> tuple[str, bool]:
+    def full(digest: str, data: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(store.objects, "put", full)
+    monkeypatch.setattr(store.objects, "add", full)
     with pytest.raises(OSError, match="No space left"):
         recorder.record()
 
@@ -419,7 +419,7 @@ def test_unreadable_files_of_a_user_are_recorded_and_keep_their_mode(
 
 
 def test_bound_of_depth_is_below_where_a_way_back_is_closed() -> None:
-    from paddock.state.descent import MAX_OPEN_LEVELS
+    from paddock.state.files.descent import MAX_OPEN_LEVELS
 
     assert scanning.MAX_DEPTH < MAX_OPEN_LEVELS
 
@@ -580,10 +580,10 @@ def test_nothing_is_stored_in_what_is_reserved_on_the_disk(
     recorder = store.recorder({"home": home})
     checks = iter(["at the beginning", "a.txt", "the first chunk"])
 
-    def check_space() -> None:
+    def check_space(directory: Path) -> None:
         if next(checks, None) is None:
             raise OutOfSpace("the disk is nearly full")
 
-    monkeypatch.setattr(store.objects, "check_space", check_space)
+    monkeypatch.setattr(recording, "check_space", check_space)
     with pytest.raises(OutOfSpace, match="home/large is not stored: the disk is nearly full"):
         recorder.record(is_final=True)

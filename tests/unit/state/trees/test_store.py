@@ -16,7 +16,7 @@ from paddock.model.errors import Conflict, IntegrityError, NotFound
 from paddock.state.trees.nodes import (
     Node,
     NodeKind,
-    Tree,
+    StoredTree,
     bytes_of_tree,
     line_of,
     read_directory,
@@ -143,7 +143,7 @@ def test_nodes_read_back_as_they_were_written(some: list[Node]) -> None:
 @given(st.booleans(), st.booleans())
 def test_trees_read_back_as_they_were_written(is_opaque: bool, is_cut: bool) -> None:
     root = Node("", NodeKind.DIR, mode=0o755, digest="0" * 64, is_opaque=is_opaque)
-    tree = Tree({"/home/user": root, "": root}, is_cut)
+    tree = StoredTree({"/home/user": root, "": root}, is_cut)
     assert read_tree(bytes_of_tree(tree)) == tree
 
 
@@ -230,3 +230,31 @@ def test_writers_of_the_same_bytes_meet(tmp_path: Path) -> None:
         one.join()
     assert failed == []
     assert os.listdir(tmp_path / "store" / "tmp") == []
+
+
+def test_digest_of_a_state_is_the_one_that_journals_have(store: TreeStore, tmp_path: Path) -> None:
+    """Journals name states by their digests: the format of a state must not change."""
+    home = tmp_path / "home"
+
+    def directory(path: Path, mode: int) -> Path:
+        path.mkdir()
+        path.chmod(mode)
+        return path
+
+    def file(path: Path, data: bytes, mode: int = 0o644) -> None:
+        path.write_bytes(data)
+        path.chmod(mode)
+
+    directory(home, 0o755)
+    file(home / "a.txt", b"a" * 9000)
+    file(home / "run", b"#!", 0o755)
+    file(home / os.fsdecode(b"\xff"), b"")
+    (home / "link").symlink_to("a.txt")
+    os.mkfifo(home / "pipe", 0o600)
+    os.mknod(home / "gone", stat.S_IFCHR, os.makedev(0, 0))
+    for name, mode, count in (("many", 0o755, 700), ("few", 0o700, 200)):
+        below = directory(home / name, mode)
+        for number in range(count):
+            file(below / f"file-{number}", str(number).encode())
+    expected = "31da4ed46c6c35859331286c75b62e7a69361dd9d086865fffe9463ac5ed7335"
+    assert record(store, home) == expected

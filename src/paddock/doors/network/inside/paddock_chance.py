@@ -38,7 +38,7 @@ def derived(key, *parts):
     return hashed.digest()
 
 
-class Stream:
+class RandomStream:
     """Bytes and keys of one place, one after the other."""
 
     def __init__(self, key):
@@ -71,14 +71,14 @@ class Stream:
         return derived(self.key, kind, number)
 
 
-class Place:
+class RandomStreams:
     """The process that this is, and the streams in it."""
 
     def __init__(self, key):
         self.begin(key)
 
     def begin(self, key):
-        self.main = Stream(key)
+        self.main = RandomStream(key)
         self.main_ident = get_ident()
         self.local = _local()
         self.tasks = None
@@ -106,7 +106,7 @@ class Place:
         if key is None:  # it was started by other means than `threading`
             self.unknown += 1
             key = derived(self.main.key, b"unknown", self.unknown)
-        return Stream(key)
+        return RandomStream(key)
 
     def _of_task(self, task):
         if self.tasks is None:
@@ -117,7 +117,7 @@ class Place:
         if stream is None:
             # The name has the number of the task, in order of creation, where nobody gave one.
             kind = b"task " + task.get_name().encode("utf-8", "replace")
-            stream = self.tasks[task] = Stream(self.of_thread().next_key(kind))
+            stream = self.tasks[task] = RandomStream(self.of_thread().next_key(kind))
         return stream
 
 
@@ -134,13 +134,13 @@ def begin(hooks):
     by, _, node = handed.partition(":")
     raw = bytes.fromhex(seed)
     node = int(node, 16) if node else _node(raw)
-    place = Place(_key_of(raw, by))
-    _replace_sources(place)
-    _hand_down(place, node)
-    hooks["random"] = lambda module: _seed_random(module, place)
+    streams = RandomStreams(_key_of(raw, by))
+    _replace_sources(streams)
+    _hand_down(streams, node)
+    hooks["random"] = lambda module: _seed_random(module, streams)
     hooks["uuid"] = lambda module: _fix_node(module, node)
-    hooks["threading"] = lambda module: _number_threads(module, place)
-    hooks["concurrent.futures.thread"] = lambda module: _number_work(module, place)
+    hooks["threading"] = lambda module: _number_threads(module, streams)
+    hooks["concurrent.futures.thread"] = lambda module: _number_work(module, streams)
     for name in [name for name in hooks if name in sys.modules]:
         hooks[name](sys.modules[name])
 
@@ -176,13 +176,13 @@ def _below(pid, handed):
     return None
 
 
-def _replace_sources(place):
+def _replace_sources(streams):
     real_getrandom = getattr(os, "getrandom", None)
 
     def urandom(size, /):
         """Bytes of this sandbox's own stream."""
         try:
-            return place.stream().take(size.__index__()) if size >= 0 else _real_urandom(size)
+            return streams.stream().take(size.__index__()) if size >= 0 else _real_urandom(size)
         except Exception:
             return _real_urandom(size)
 
@@ -195,21 +195,21 @@ def _replace_sources(place):
         os.getrandom = getrandom
 
 
-def _hand_down(place, node):
+def _hand_down(streams, node):
     """Gives each child process a seed of its own."""
 
     def seed(kind):
-        return f"{place.stream().next_key(kind).hex()}:{os.getpid()}:{node:012x}"
+        return f"{streams.stream().next_key(kind).hex()}:{os.getpid()}:{node:012x}"
 
     def before_fork():
         try:
-            place.local.child = place.stream().next_key(b"fork")
+            streams.local.child = streams.stream().next_key(b"fork")
         except Exception:
-            place.local.child = None
+            streams.local.child = None
 
     def in_child():
-        key = getattr(place.local, "child", None)
-        place.begin(key if key is not None else _real_urandom(32))
+        key = getattr(streams.local, "child", None)
+        streams.begin(key if key is not None else _real_urandom(32))
 
     os.register_at_fork(before=before_fork, after_in_child=in_child)
     _wrap_spawning(seed)
@@ -270,7 +270,7 @@ def _with_seed(env, seed, kind):
         return env
 
 
-def _seed_random(random, place):
+def _seed_random(random, streams):
     real = random.Random.seed
 
     def seed(self, a=None, version=2):
@@ -280,7 +280,7 @@ def _seed_random(random, place):
         return real(self, a, version)
 
     def reseed():
-        random._inst.seed(int.from_bytes(derived(place.main.key, b"random"), "big"))
+        random._inst.seed(int.from_bytes(derived(streams.main.key, b"random"), "big"))
 
     random.Random.seed = seed
     random.seed = random._inst.seed
@@ -295,12 +295,12 @@ def _fix_node(uuid, node):
     uuid._generate_time_safe = None
 
 
-def _number_threads(threading, place):
+def _number_threads(threading, streams):
     real = threading.Thread.start
 
     def start(self):
         try:
-            self._paddock_key = place.stream().next_key(b"thread")
+            self._paddock_key = streams.stream().next_key(b"thread")
         except Exception:  # noqa: S110
             pass  # it has a stream of its own all the same
         return real(self)
@@ -308,24 +308,24 @@ def _number_threads(threading, place):
     threading.Thread.start = start
 
 
-def _number_work(thread, place):
+def _number_work(thread, streams):
     """Which thread of a pool gets a piece of work is chance; the piece has its own stream."""
     begin_item, run_item = thread._WorkItem.__init__, thread._WorkItem.run
 
     def __init__(self, *args, **kwargs):
         begin_item(self, *args, **kwargs)
         try:
-            self._paddock_key = place.stream().next_key(b"work")
+            self._paddock_key = streams.stream().next_key(b"work")
         except Exception:  # noqa: S110
             pass  # it has a stream of its own all the same
 
     def run(self, *args, **kwargs):
-        before, key = getattr(place.local, "stream", None), getattr(self, "_paddock_key", None)
+        before, key = getattr(streams.local, "stream", None), getattr(self, "_paddock_key", None)
         if key is not None:
-            place.local.stream = Stream(key)
+            streams.local.stream = RandomStream(key)
         try:
             return run_item(self, *args, **kwargs)
         finally:
-            place.local.stream = before
+            streams.local.stream = before
 
     thread._WorkItem.__init__, thread._WorkItem.run = __init__, run

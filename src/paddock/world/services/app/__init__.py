@@ -1,4 +1,4 @@
-"""A stand-in that the user wrote: any ASGI application, served from a pen."""
+"""A stand-in that the user wrote: any ASGI application, served in a pen."""
 
 from paddock.world.services.app.service import App
 

@@ -1,4 +1,4 @@
-"""A stand-in that is any program which listens on loopback."""
+"""A stand-in that is any program which listens on loopback, in a pen."""
 
 from paddock.world.services.command.service import Command
 

@@ -1,4 +1,8 @@
-"""Any program on loopback as a stand-in. Its state is a directory."""
+"""Any program on loopback as a stand-in. Its state is a directory.
+
+When the program is ready for the first time it is frozen and its files are copied: the copy is what
+`reset` returns to and what changes are counted from.
+"""
 
 from __future__ import annotations
 
@@ -13,18 +17,17 @@ from typing import Any, ClassVar
 
 from paddock.fence.offload import offload
 from paddock.model.errors import InvalidInput
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 from paddock.world.context import Context
-from paddock.world.pen.launch import Kept, Limits, own_directory
-from paddock.world.pen.log import said_in
-from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, seconds
+from paddock.world.pen.launch import PenLimits, PenProgram, own_directory
+from paddock.world.pen.log import last_lines
+from paddock.world.pen.mounts import PenMounts
+from paddock.world.pen.options import PEN_OPTIONS, environment, memory, reads, ready_seconds
 from paddock.world.pen.pen import Pen
-from paddock.world.pen.walls import Walls
 from paddock.world.service import LocalService, Seed, Service, StandInFailed
 from paddock.world.services.command import state
 
 _MAX_HEAD = 4096
-_READY_S = 10.0
 
 
 class Command(LocalService):
@@ -46,13 +49,13 @@ class Command(LocalService):
         super().__init__(context)
         self.is_http = context.options.get("tcp") is not True  # type: ignore[misc]
         self._pen: Pen | None = None
-        self._beginning = asyncio.Lock()
+        self._start_lock = asyncio.Lock()
         self._is_ready = False
 
     def check(self) -> None:
         options = self.context.options
         run, port, ready = options.get("run"), options.get("port"), options.get("ready")
-        if not isinstance(run, list) or not run or not all(isinstance(w, str) for w in run):
+        if not isinstance(run, list) or not run or not all(isinstance(word, str) for word in run):
             raise InvalidInput("run: expected a list of words, as [python3, fake.py]")
         if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
             raise InvalidInput("port: expected the number where the program listens on 127.0.0.1")
@@ -64,18 +67,18 @@ class Command(LocalService):
             raise InvalidInput("ready: only a program that speaks HTTP has paths")
         if "state" in options and not self.context.path(str(options["state"])).is_dir():
             raise InvalidInput(f"state: {options['state']} is no directory")
-        self.kept()
+        self.program()
 
     async def connect(self) -> socket.socket:
-        async with self._beginning:
+        async with self._start_lock:
             if self._pen is None:
-                self._pen = Pen(self.kept(), self.context.directory)
+                self._pen = Pen(self.program(), self.context.directory)
             if not self._pen.is_running or not self._is_ready:
-                await self._begin(self._pen)
+                await self._start(self._pen)
         return await self._pen.connect()
 
     async def stuck(self) -> None:
-        """It gave no answer in time: the next call starts it anew."""
+        """End the process, so that the next connection starts it again."""
         await self.close()
 
     async def close(self) -> None:
@@ -84,18 +87,18 @@ class Command(LocalService):
             await self._pen.end()
 
     async def reset(self) -> None:
-        """The program ends, and its files are as they were when it was ready for the first time."""
+        """End the program, and restore its files to what they were when it was first ready."""
         await self.close()
         self._pen = None
         if self._pristine.exists():
             await offload(state.replace, self._pristine, self._state)
         else:
-            await offload(self._fill)
+            await offload(self._copy_initial)
 
     async def copy_from(self, parent: Service) -> None:
-        """The parent stands still while its files are copied."""
+        """Copy the parent's files while it is frozen."""
         assert isinstance(parent, Command)
-        async with parent._held_still():
+        async with parent._frozen():
             await offload(state.replace, parent._state, self._state)
             if parent._pristine.exists():
                 await offload(state.replace, parent._pristine, self._pristine)
@@ -107,72 +110,74 @@ class Command(LocalService):
             )
 
     def extra_digest(self) -> str:
-        """As long as it is as it began, it does not matter whether it was started at all."""
+        """Return the digest of the files. As long as they are unchanged, it is the same whether the
+        program was started or not."""
         now = state.digest(self._state)
         if self._pristine.exists() and now != state.digest(self._pristine):
             return now
-        return "" if self._begin_with is None else state.digest(self._begin_with)
+        return "" if self._initial is None else state.digest(self._initial)
 
-    def extra_changes(self) -> list[Change]:
-        return state.changes(self._pristine, self._state) if self._pristine.exists() else []
+    def extra_changes(self) -> list[DocumentChange]:
+        if not self._pristine.exists():
+            return []
+        return state.changes(self._pristine, self._state)
 
     def show(self) -> dict[str, Any]:
         files = dict(list(state.entries(self._state).items())[:100])
-        return {"files": files, "said": said_in(self.context.directory)}
+        return {"files": files, "said": last_lines(self.context.directory)}
 
-    def kept(self) -> Kept:
-        """What is started, and what it sees."""
+    def program(self) -> PenProgram:
         options = self.context.options
         project = self.context.project.absolute()
         cwd = (project / str(options.get("cwd", "."))).resolve()
         if not cwd.is_relative_to(project.resolve()):
             raise InvalidInput(f"cwd: {cwd} is outside the project")
-        return Kept(
-            words=tuple(options["run"]),
-            walls=Walls(own_directory(self.context.directory), project, reads(self.context)),
+        return PenProgram(
+            argv=tuple(options["run"]),
+            mounts=PenMounts(own_directory(self.context.directory), project, reads(self.context)),
             env=environment(self.context),
             cwd=str(cwd),
-            limits=Limits(memory_bytes=memory(self.context)),
+            limits=PenLimits(memory_bytes=memory(self.context)),
             port=int(options["port"]),
-            ready_s=seconds(self.context, "ready_s", _READY_S),
+            ready_s=ready_seconds(self.context),
         )
 
-    async def _begin(self, pen: Pen) -> None:
+    async def _start(self, pen: Pen) -> None:
         if not self._state.exists():
-            await offload(self._fill)
+            await offload(self._copy_initial)
         (await pen.connect()).close()
         ready = self.context.options.get("ready")
         if ready is not None:
-            await self._wait_for(pen, str(ready))
+            await self._wait_until_ready(pen, str(ready))
         if not self._pristine.exists():
-            async with pen.held_still():
+            async with pen.frozen():
                 await offload(state.replace, self._state, self._pristine)
         self._is_ready = True
 
-    async def _wait_for(self, pen: Pen, path: str) -> None:
-        deadline = time.monotonic() + pen.kept.ready_s
+    async def _wait_until_ready(self, pen: Pen, path: str) -> None:
+        deadline = time.monotonic() + pen.program.ready_s
         while (left_s := deadline - time.monotonic()) > 0:
             with contextlib.suppress(TimeoutError, OSError, ValueError):
                 async with asyncio.timeout(left_s):
-                    if await _status(await pen.connect(), path, self.context.host) < 400:
+                    if await _get_status(await pen.connect(), path, self.context.host) < 400:
                         return
             await asyncio.sleep(0.05)
         await pen.end()
-        raise StandInFailed(f"{path} was not answered well within {pen.kept.ready_s:g} s")
+        raise StandInFailed(f"{path} was not answered well within {pen.program.ready_s:g} s")
 
-    def _fill(self) -> None:
+    def _copy_initial(self) -> None:
         state.clear(self._state)
-        if self._begin_with is not None:
+        if self._initial is not None:
             self._state.rmdir()
-            shutil.copytree(self._begin_with, self._state, symlinks=True)
+            shutil.copytree(self._initial, self._state, symlinks=True)
 
     @contextlib.asynccontextmanager
-    async def _held_still(self) -> AsyncIterator[None]:
-        async with self._beginning:
+    async def _frozen(self) -> AsyncIterator[None]:
+        async with self._start_lock:
             if self._pen is None:
                 yield
                 return
-            async with self._pen.held_still():
+            async with self._pen.frozen():
                 yield
 
     @property
@@ -180,9 +185,9 @@ class Command(LocalService):
         return own_directory(self.context.directory) / "state"
 
     @property
-    def _begin_with(self) -> Path | None:
-        named = self.context.options.get("state")
-        return None if named is None else self.context.path(str(named))
+    def _initial(self) -> Path | None:
+        path = self.context.options.get("state")
+        return None if path is None else self.context.path(str(path))
 
     @property
     def _pristine(self) -> Path:
@@ -193,16 +198,18 @@ def _is_path(text: Any) -> bool:
     return isinstance(text, str) and text.startswith("/") and text.isprintable() and " " not in text
 
 
-async def _status(caller: socket.socket, path: str, host: str) -> int:
-    """Of a GET, over a connection of its own."""
+async def _get_status(connection: socket.socket, path: str, host: str) -> int:
+    """Send a GET, close the connection, and return the status of the answer."""
     loop = asyncio.get_running_loop()
-    with caller:
+    with connection:
         head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
-        await loop.sock_sendall(caller, head.encode())
+        await loop.sock_sendall(connection, head.encode())
         answer = b""
         while b"\r\n" not in answer and len(answer) < _MAX_HEAD:
-            part = await loop.sock_recv(caller, _MAX_HEAD)
+            part = await loop.sock_recv(connection, _MAX_HEAD)
             if not part:
                 break
             answer += part
-    return int(answer.split(b" ", 2)[1]) if answer.startswith(b"HTTP/1.") else 599
+    if not answer.startswith(b"HTTP/1."):
+        return 599
+    return int(answer.split(b" ", 2)[1])

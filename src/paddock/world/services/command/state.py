@@ -1,5 +1,5 @@
-"""The files of a program as state: copied, put back, compared. What a program put there is never
-followed: links stay links, and only plain files are read."""
+"""The files of a program as state: copied, restored, compared. Links of the program are never
+followed, and only plain files are read."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paddock.state import treewalk
-from paddock.state.copying import digest_of
-from paddock.state.descent import Descent, open_file
+from paddock.objects.file_bytes import digest_of
+from paddock.state.files import tree_walk
+from paddock.state.files.descent import Descent, open_file
+from paddock.state.files.tree_copy import copy_tree
 from paddock.state.home import remove_tree
-from paddock.state.treecopy import copy_tree
-from paddock.world.changes import Change
+from paddock.world.changes import DocumentChange
 
 _MAX_CHANGES = 1000
 Entry = dict[str, Any]
 
 
 def replace(source: Path, target: Path) -> None:
-    """Makes `target` like `source`, exactly; without a source it is empty."""
+    """Make `target` an exact copy of `source`, or empty if there is no source."""
     clear(target)
     if source.exists():
         target.rmdir()
@@ -30,34 +30,36 @@ def replace(source: Path, target: Path) -> None:
 
 
 def clear(top: Path) -> None:
-    """Makes it an empty directory."""
+    """Make an empty directory, removing what is there."""
     if top.exists():
         remove_tree(top)
     top.mkdir(parents=True, mode=0o700)
 
 
 def entries(top: Path) -> dict[str, Entry]:
-    """What is below, by path. Times are left out: they differ from run to run."""
+    """Describe the files below a directory, by path, without times: they differ between runs."""
     return dict(_entries(top)) if top.exists() else {}
 
 
 def digest(top: Path) -> str:
-    hashed = hashlib.sha256()
+    digest = hashlib.sha256()
     for path, entry in sorted(entries(top).items()):
-        hashed.update(repr((path, sorted(entry.items()))).encode())
-    return hashed.hexdigest()
+        digest.update(repr((path, sorted(entry.items()))).encode())
+    return digest.hexdigest()
 
 
-def changes(before: Path, after: Path) -> list[Change]:
-    """Of files, at most a thousand."""
+def changes(before: Path, after: Path) -> list[DocumentChange]:
+    """Return the changed files, at most a thousand."""
     old, new = entries(before), entries(after)
     paths = [path for path in sorted(old.keys() | new.keys()) if old.get(path) != new.get(path)]
-    return [Change("file", path, old.get(path), new.get(path)) for path in paths[:_MAX_CHANGES]]
+    return [
+        DocumentChange("file", path, old.get(path), new.get(path)) for path in paths[:_MAX_CHANGES]
+    ]
 
 
 def _entries(top: Path) -> Iterator[tuple[str, Entry]]:
     with Descent(top) as descent:
-        for name, info in treewalk.walk(descent):
+        for name, info in tree_walk.walk(descent):
             if stat.S_ISDIR(info.st_mode):
                 continue
             yield descent.path_of(name), _entry(descent, name, info)

@@ -1,17 +1,16 @@
-"""Answers of a draft: JSON with an ETag of its own, marked as a shadow's."""
+"""Answers of a draft: JSON with an ETag of its own, marked by a header as not real."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from paddock.world.asgi import Headers, HttpAnswer
+from paddock.world.asgi import Headers
 
 SHADOW = b"x-paddock-shadow"
-_JSON = "application/json"
-# They speak of the real body, or of how it came.
+# These describe the real body or its transfer.
 _STALE = frozenset({
     b"etag", b"content-length", b"last-modified", b"content-md5", b"digest", b"content-digest",
     b"repr-digest", b"content-encoding", b"transfer-encoding", b"accept-ranges", b"content-range",
@@ -20,15 +19,21 @@ _STALE = frozenset({
 _ERRORS = {404: "not found", 409: "conflict", 412: "precondition failed", 507: "no more room"}
 
 
-class Refused(Exception):
-    """A write that the host would not have done; what it had begun is undone."""
+class DraftAnswer(NamedTuple):
+    status: int
+    headers: Headers
+    body: bytes
 
-    def __init__(self, answer: HttpAnswer) -> None:
+
+class WriteRefused(Exception):
+    """A write that the host would have refused; its changes are rolled back."""
+
+    def __init__(self, answer: DraftAnswer) -> None:
         super().__init__(answer.status)
         self.answer = answer
 
 
-def dumped(value: Any) -> bytes:
+def dump_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -36,43 +41,43 @@ def etag_of(body: bytes) -> str:
     return f'"shadow-{hashlib.sha256(body).hexdigest()[:24]}"'
 
 
-def answer(
+def json_answer(
     status: int, value: Any, mark: str, extra: Sequence[tuple[bytes, bytes]] = ()
-) -> HttpAnswer:
-    """What the shadow says on its own. A value of None is no body."""
+) -> DraftAnswer:
+    """Return an answer that the draft makes itself. None as the value means no body."""
     if value is None:
-        return HttpAnswer(status, [(SHADOW, _clean(mark)), *extra], b"")
-    body = dumped(value)
-    headers: Headers = [
-        (b"content-type", _JSON.encode()),
-        (b"content-length", str(len(body)).encode()),
-        (b"etag", etag_of(body).encode()),
-        (SHADOW, _clean(mark)),
-        *extra,
-    ]
-    return HttpAnswer(status, headers, body)
+        return DraftAnswer(status, [(SHADOW, _header_text(mark)), *extra], b"")
+    body = dump_json(value)
+    headers = with_shadow_headers([(b"content-type", b"application/json")], body, mark)
+    return DraftAnswer(status, [*headers, *extra], body)
 
 
-def refusal(status: int, learned: Any, why: str = "") -> HttpAnswer:
-    """In the host's own words for that status, if it was ever heard to say it."""
-    value = learned if learned is not None else {"error": why or _ERRORS.get(status, "refused")}
-    return answer(status, value, "refused")
+def refusal(status: int, learned: Any, reason: str = "") -> DraftAnswer:
+    """Return a refusal, with the host's own body for that status if it was seen before."""
+    if learned is None:
+        learned = {"error": reason or _ERRORS.get(status, "refused")}
+    return json_answer(status, learned, "refused")
 
 
-def shadowed(headers: Headers, body: bytes | None, mark: str) -> Headers:
-    """The real headers for another body than the real one. None: the body is not known here."""
-    kept = [(name, value) for name, value in headers if name.lower() not in _STALE]
+def with_shadow_headers(headers: Headers, body: bytes | None, mark: str) -> Headers:
+    """Return the real headers, adjusted to another body. None means that the body is unknown."""
+    result = [(name, value) for name, value in headers if name.lower() not in _STALE]
     if body is not None:
-        kept.append((b"content-length", str(len(body)).encode()))
-        kept.append((b"etag", etag_of(body).encode()))
-    return [*kept, (SHADOW, _clean(mark))]
+        result.append((b"content-length", str(len(body)).encode()))
+        result.append((b"etag", etag_of(body).encode()))
+    return [*result, (SHADOW, _header_text(mark))]
 
 
-def matches(condition: str, etag: str) -> bool:
-    """If-Match and If-None-Match; weak tags are as good as others here."""
-    wanted = {one.strip().removeprefix("W/") for one in condition.split(",")}
-    return "*" in wanted or (bool(etag) and etag.removeprefix("W/") in wanted)
+def not_modified(answer: DraftAnswer) -> DraftAnswer:
+    headers = [(name, value) for name, value in answer.headers if name != b"content-length"]
+    return DraftAnswer(304, headers, b"")
 
 
-def _clean(text: str) -> bytes:
-    return "".join(c for c in text if 32 <= ord(c) < 127)[:500].encode()
+def etag_matches(condition: str, etag: str) -> bool:
+    """Evaluate If-Match or If-None-Match. Weak tags count as equal."""
+    tags = {tag.strip().removeprefix("W/") for tag in condition.split(",")}
+    return "*" in tags or (bool(etag) and etag.removeprefix("W/") in tags)
+
+
+def _header_text(text: str) -> bytes:
+    return "".join(letter for letter in text if 32 <= ord(letter) < 127)[:500].encode()

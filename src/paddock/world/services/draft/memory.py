@@ -1,5 +1,5 @@
-"""What a draft remembers, as documents of its store: the writes, what they did to records, and a
-bounded part of what was read."""
+"""The state of a draft, as documents of its store: captured writes, the shadows that they left, and
+a bounded part of what was read."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from paddock.model.errors import InvalidInput
-from paddock.world.overlay.ids import Places, is_marked, key_field, number_of
-from paddock.world.overlay.paths import ancestors, last, parent, template
+from paddock.world.overlay.ids import RecordIndex, is_marked, key_field, shadow_number
+from paddock.world.overlay.paths import ancestors, last_part, parent, template
 from paddock.world.overlay.shapes import Keys
 from paddock.world.store import STEP, Store
 
 MAX_WRITES = 50_000
-MAX_KEPT = 64 << 10  # of one record or page, in letters of JSON
-_MAX_PAGES, _MAX_SEEN, _MAX_LEARNED = 200, 1000, 4000  # documents, and changes of them
-_SIBLINGS = _LOOKED_AT = 20
+MAX_SEEN = 64 << 10  # of one record or page, in characters of JSON
+_MAX_PAGES, _MAX_RECORDS, _MAX_LEARNED = 200, 1000, 4000  # documents, and changes of them
+_SIBLINGS = _PAGES_SEARCHED = 20
 Record = dict[str, Any]
 
 
 class Shadow(msgspec.Struct, frozen=True):
-    """A record as writes left it. `created` has the whole record; `changed` what is done to the
-    real one at each read; `deleted` and `emptied` (a whole collection) have nothing."""
+    """A record as writes left it. `created` has the whole record; `changed` has changes that are
+    applied to the real record at each read; `deleted` and `emptied` (a collection) have neither."""
 
     path: str
     state: str
-    order: int  # of the write that made it
-    seconds: float  # of the last write
+    order: int  # number of the write that made it
+    seconds: float  # time of the last write
     record: Record | None = None
     changes: tuple[Record, ...] = ()
-    field: str | None = None  # that has the key, if it is known
-    is_unreal: bool = False  # the real host never had it
+    field: str | None = None  # that holds the key, if it is known
+    is_unreal: bool = False  # the real host never had the record
     wrapper: Keys = ()
 
     @property
@@ -44,39 +44,39 @@ class Shadow(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        return last(self.path)
+        return last_part(self.path)
 
     @property
     def is_gone(self) -> bool:
         return self.state == "deleted"
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """A record as the real host gave it by its own URL. None: it said that there is none."""
+class SeenRecord(msgspec.Struct, frozen=True):
+    """A record as the real host returned it by its own URL. None means that it does not exist."""
 
     record: Record | None
     wrapper: Keys = ()
     etag: str = ""
 
 
-class Page(msgspec.Struct, frozen=True):
-    """A list as the real host gave it."""
+class SeenPage(msgspec.Struct, frozen=True):
+    """A list as the real host returned it."""
 
     collection: str
     keys: Keys = ()
     items: tuple[Record, ...] = ()
     envelope: Any = None  # without the items
-    order: tuple[str, bool] | None = None  # a field, and whether the newest is the first
+    order: tuple[str, bool] | None = None  # a field, and whether descending
 
 
-class Memory:
-    """One draft's documents."""
+class DraftMemory:
+    """Reads and writes the documents of one draft."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._is_indexed = False
 
-    # Writes
+    # Captured writes
 
     def capture(self, write: Mapping[str, Any]) -> int:
         order = self.store.count("write") + 1
@@ -98,169 +98,154 @@ class Memory:
     # Shadows
 
     def shadow(self, path: str) -> Shadow | None:
-        found = self.store.get("shadow", path)
-        return None if found is None else _shadow(found)
+        document = self.store.get("shadow", path)
+        return None if document is None else msgspec.convert(document, Shadow)
 
     def put(self, shadow: Shadow) -> None:
         self._index()
-        document = {**asdict(shadow), "id": shadow.path, "name": last(shadow.collection)}
+        document = {**asdict(shadow), "id": shadow.path, "name": last_part(shadow.collection)}
         self.store.put("shadow", shadow.path, document)
 
     def shadows(self, *names: str) -> list[Shadow]:
-        """Those of collections that are called so, in the order of their first writes."""
-        found = [
-            one
+        """Return the shadows in collections of these names, in the order of their first writes."""
+        documents = [
+            document
             for name in dict.fromkeys(names)
-            for one in self.store.find("shadow", {"name": name})
+            for document in self.store.find("shadow", {"name": name})
         ]
-        return sorted(map(_shadow, found), key=lambda one: one.order)
+        shadows = msgspec.convert(documents, list[Shadow])
+        return sorted(shadows, key=lambda shadow: shadow.order)
+
+    def shadows_in(self, collection: str) -> list[Shadow]:
+        shadows = self.shadows(last_part(collection))
+        return [shadow for shadow in shadows if shadow.collection == collection]
 
     def latest(self, collection: str) -> float:
-        """When the last record was made in it."""
-        made = (one.seconds for one in self.shadows(last(collection))
-                if one.collection == collection and one.state == "created")  # fmt: skip
-        return max(made, default=0.0)
+        """Return the time of the last creation in a collection."""
+        created = (s.seconds for s in self.shadows_in(collection) if s.state == "created")
+        return max(created, default=0.0)
 
     def empty(self, path: str, order: int, seconds: float) -> None:
-        """A whole collection is gone, with what was made in it."""
-        for one in self.shadows(last(path)):
-            if one.collection == path:
-                self.put(replace(one, state="deleted", changes=(), record=None, order=order))
+        """Delete a whole collection, with the shadows in it."""
+        for shadow in self.shadows_in(path):
+            self.put(replace(shadow, state="deleted", changes=(), record=None, order=order))
         self.put(Shadow(path, "emptied", order, seconds))
 
-    def gone_above(self, path: str) -> bool:
-        return any((one := self.shadow(above)) and one.is_gone for above in ancestors(path))
+    def is_below_deleted(self, path: str) -> bool:
+        shadows = (self.shadow(ancestor) for ancestor in ancestors(path))
+        return any(shadow is not None and shadow.is_gone for shadow in shadows)
 
     def is_issued(self, value: object) -> bool:
-        """Whether it is the id of a shadow, and not one that a real host may have."""
+        """Return whether a value is the id of a shadow, and not an id that a real host may have."""
         if not is_marked(value):
             return False
-        number = number_of(value)
+        number = shadow_number(value)
         return number is None or 0 < number <= self.store.get_counter("shadow")
 
-    # What was read
+    # Records and pages that were read
 
-    def learn_record(self, path: str, seen: Seen) -> None:
-        if _size(seen.record) <= MAX_KEPT:
-            self._learn(
-                "seen",
-                path,
-                {
-                    "id": path,
-                    "pattern": "" if seen.record is None else template(path),
-                    **asdict(seen),
-                },
-                _MAX_SEEN,
-            )
+    def learn_record(self, path: str, seen: SeenRecord) -> None:
+        if _json_size(seen.record) <= MAX_SEEN:
+            pattern = "" if seen.record is None else template(path)
+            document = {"id": path, "pattern": pattern, **asdict(seen)}
+            self._learn("seen", path, document, _MAX_RECORDS)
 
-    def learn_page(self, url: str, page: Page) -> None:
-        kept = list(page.items)
-        while kept and _size(kept) > MAX_KEPT:
-            del kept[len(kept) // 2 :]
-        envelope = page.envelope if _size(page.envelope) <= MAX_KEPT else None
-        body = asdict(replace(page, items=tuple(kept), envelope=envelope))
-        body |= {"id": url, "pattern": template(page.collection)}
-        self._learn("page", url, body, _MAX_PAGES)
+    def learn_page(self, url: str, page: SeenPage) -> None:
+        items = list(page.items)
+        while items and _json_size(items) > MAX_SEEN:
+            del items[len(items) // 2 :]
+        envelope = page.envelope if _json_size(page.envelope) <= MAX_SEEN else None
+        document = asdict(replace(page, items=tuple(items), envelope=envelope))
+        document |= {"id": url, "pattern": template(page.collection)}
+        self._learn("page", url, document, _MAX_PAGES)
 
-    def seen(self, path: str) -> Seen | None:
-        """By its own URL, else from a list."""
-        found = self.store.get("seen", path)
-        if found is not None:
-            return Seen(found["record"], tuple(found["wrapper"]), found["etag"])
-        field = self.field(path)
+    def seen(self, path: str) -> SeenRecord | None:
+        """Return a record that was read by its own URL, or else in a list."""
+        document = self.store.get("seen", path)
+        if document is not None:
+            return msgspec.convert(document, SeenRecord)
+        field = self.key_field(path)
         for page in self.pages(parent(path)):
-            at = Places(page.items).find(path, last(path), field)
-            if at is not None:
-                return Seen(page.items[at], self.wrapper(path))
+            index = RecordIndex(page.items).find(path, last_part(path), field)
+            if index is not None:
+                return SeenRecord(page.items[index], self.wrapper(path))
         return None
 
-    def field(self, path: str) -> str | None:
-        """That the paths of such records have their last part from, by what was read."""
-        one = self._example(path)
-        if one is not None:
-            return key_field([one["record"]], last(one["id"]))
+    def key_field(self, path: str) -> str | None:
+        """Return the field that the last part of such paths comes from, by what was read."""
+        example = self._example(path)
+        if example is not None:
+            return key_field([example["record"]], last_part(example["id"]))
         items = [item for page in self.pages(parent(path)) for item in page.items]
-        return key_field(items, last(path))
+        return key_field(items, last_part(path))
 
     def is_record(self, path: str) -> bool:
         seen = self.seen(path)
         return self.shadow(path) is not None or (seen is not None and seen.record is not None)
 
-    def pages(self, collection: str) -> list[Page]:
-        """Of the collection itself, the latest first."""
+    def pages(self, collection: str) -> list[SeenPage]:
+        """Return the pages of a collection, the latest first."""
         return self._pages({"collection": collection})
 
-    def alike(self, collection: str) -> list[Page]:
-        """Of the collection, else of those with another parent."""
+    def similar_pages(self, collection: str) -> list[SeenPage]:
+        """Return pages of the collection, or else of such collections below other parents."""
         return self.pages(collection) or self._pages({"pattern": template(collection)})
 
-    def _pages(self, where: Record) -> list[Page]:
-        found = self.store.find("page", where, newest_first=True, limit=_LOOKED_AT)
-        return [_page(one) for one in found]
+    def _pages(self, where: Record) -> list[SeenPage]:
+        documents = self.store.find("page", where, newest_first=True, limit=_PAGES_SEARCHED)
+        return msgspec.convert(documents, list[SeenPage])
 
     def siblings(self, collection: str) -> list[Record]:
-        """Some records of the same kind, the newest first."""
-        for page in self.alike(collection):
+        """Return some records of the same kind, the newest first."""
+        for page in self.similar_pages(collection):
             if page.items:
-                items = page.items if page.order and page.order[1] else tuple(reversed(page.items))
+                is_newest_first = page.order is not None and page.order[1]
+                items = page.items if is_newest_first else page.items[::-1]
                 return list(items[:_SIBLINGS])
         where = {"pattern": template(collection + "/0")}
-        found = self.store.find("seen", where, newest_first=True, limit=_SIBLINGS)
-        return [one["record"] for one in found]
+        documents = self.store.find("seen", where, newest_first=True, limit=_SIBLINGS)
+        return [document["record"] for document in documents]
 
     def wrapper(self, path: str) -> Keys:
-        """How the host wraps a record of this kind, by what was seen of one."""
-        one = self._example(path)
-        return () if one is None else tuple(one["wrapper"])
+        """Return how the host wraps a record of this kind, by what was read."""
+        example = self._example(path)
+        return () if example is None else tuple(example["wrapper"])
 
     def learn_refusal(self, status: int, body: Any) -> None:
-        if _size(body) <= MAX_KEPT and not self.store.has("refusal", str(status)):
+        if _json_size(body) <= MAX_SEEN and not self.store.has("refusal", str(status)):
             self._learn("refusal", str(status), {"id": str(status), "body": body}, 20)
 
     def refusal(self, status: int) -> Any:
-        found = self.store.get("refusal", str(status))
-        return None if found is None else found["body"]
+        document = self.store.get("refusal", str(status))
+        return None if document is None else document["body"]
 
     def _example(self, path: str) -> Record | None:
         where = {"pattern": template(path)}
-        found = self.store.find("seen", where, newest_first=True, limit=1)
-        return found[0] if found else None
+        documents = self.store.find("seen", where, newest_first=True, limit=1)
+        return documents[0] if documents else None
 
     def _index(self) -> None:
-        if not self._is_indexed:  # not before something is written: a reader's store is read-only
+        if not self._is_indexed:  # only when something is written: a store may be read-only
             self.store.index("shadow", "name")
             self.store.index("page", "collection", "pattern")
             self.store.index("seen", "pattern")
             self._is_indexed = True
 
-    def _learn(self, kind: str, id: str, document: Record, most: int) -> None:
-        """Each change is kept for ever: the number of them has a limit."""
+    def _learn(self, kind: str, id: str, document: Record, max_documents: int) -> None:
+        """Store what was read. The change log keeps every change, so their number is bounded."""
         self._index()
         old = self.store.get(kind, id)
         if old == json.loads(json.dumps(document)):
             return
         if self.store.get_counter("learned") >= _MAX_LEARNED:
             return
-        # What the store does not take, nested too deep, is not needed to pass an answer on.
+        # A document that the store refuses, because it is nested too deep, is not learned.
         with contextlib.suppress(InvalidInput), self.store.transaction():
             self.store.next("learned")
-            if old is None and self.store.count(kind) >= most:
+            if old is None and self.store.count(kind) >= max_documents:
                 self.store.delete(kind, self.store.ids(kind)[0])
             self.store.put(kind, id, document)
 
 
-def _shadow(found: Mapping[str, Any]) -> Shadow:
-    words = {name: found[name] for name in Shadow.__struct_fields__}
-    return Shadow(
-        **{**words, "changes": tuple(words["changes"]), "wrapper": tuple(words["wrapper"])}
-    )
-
-
-def _page(found: Mapping[str, Any]) -> Page:
-    words = {name: found[name] for name in Page.__struct_fields__}
-    words |= {"keys": tuple(words["keys"]), "items": tuple(words["items"])}
-    return Page(**{**words, "order": tuple(words["order"]) if words["order"] else None})
-
-
-def _size(value: Any) -> int:
+def _json_size(value: Any) -> int:
     return len(json.dumps(value))

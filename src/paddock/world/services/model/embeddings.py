@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Mapping
 from typing import Any
 
-from paddock.world.services.model.content import model_of
-from paddock.world.services.model.conversation import Unreadable, count_tokens
+from paddock.llm.conversation import InvalidRequest, count_tokens
+from paddock.llm.request_content import model_of
 
 _MAX_INPUTS = 2048
 _MAX_NUMBERS = 1 << 22  # in one answer
@@ -27,7 +27,7 @@ def embed(body: Mapping[str, Any]) -> dict[str, Any]:
     texts = _texts(body.get("input"))
     size = _dimensions(body, model)
     if size * len(texts) > _MAX_NUMBERS:
-        raise Unreadable(f"More than {_MAX_NUMBERS} numbers are too many.", "input")
+        raise InvalidRequest(f"More than {_MAX_NUMBERS} numbers are too many.", "input")
     is_packed = body.get("encoding_format") == "base64"
     data = [
         {
@@ -65,7 +65,7 @@ def _dimensions(body: Mapping[str, Any], model: str) -> int:
     if asked is None:
         return 3072 if "large" in model else 1536
     if not isinstance(asked, int) or isinstance(asked, bool) or not 0 < asked <= _MAX_DIMENSIONS:
-        raise Unreadable(f"dimensions is not a number up to {_MAX_DIMENSIONS}.", "dimensions")
+        raise InvalidRequest(f"dimensions is not a number up to {_MAX_DIMENSIONS}.", "dimensions")
     return asked
 
 
@@ -74,14 +74,14 @@ def _texts(given: Any) -> list[str]:
     if isinstance(given, str) or (isinstance(given, list) and given and isinstance(given[0], int)):
         given = [given]
     if not isinstance(given, list) or not 0 < len(given) <= _MAX_INPUTS:
-        raise Unreadable(f"input is not a text or a list of up to {_MAX_INPUTS}.", "input")
+        raise InvalidRequest(f"input is not a text or a list of up to {_MAX_INPUTS}.", "input")
     texts = [one if isinstance(one, str) else _tokens(one) for one in given]
     if not all(texts):
-        raise Unreadable("input has an empty text.", "input")
+        raise InvalidRequest("input has an empty text.", "input")
     return texts
 
 
 def _tokens(given: Any) -> str:
     if not isinstance(given, list) or not all(isinstance(one, int) for one in given):
-        raise Unreadable("input is neither text nor tokens.", "input")
+        raise InvalidRequest("input is neither text nor tokens.", "input")
     return " ".join(map(str, given))

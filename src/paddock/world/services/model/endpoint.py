@@ -10,12 +10,18 @@ from typing import Any
 
 import msgspec
 
+from paddock.llm.anthropic_messages import served as anthropic_messages
+from paddock.llm.bedrock import served as bedrock
+from paddock.llm.conversation import InvalidRequest, ModelRequest
+from paddock.llm.formats import Api, is_model_path, recognise
+from paddock.llm.gemini import served as gemini
+from paddock.llm.openai_chat import served as openai_chat
+from paddock.llm.openai_responses import served as openai_responses
+from paddock.llm.request_content import compact
+from paddock.llm.served_answer import ServedAnswer, ServedError, ServedFormat
+from paddock.llm.served_errors import error_body, error_headers
 from paddock.world.service import Receive, Scope, Send
-from paddock.world.services.model import chat, embeddings, listing, messages, responses
-from paddock.world.services.model.answer import Answer, Failure, Wire
-from paddock.world.services.model.content import compact
-from paddock.world.services.model.conversation import Asked, Unreadable
-from paddock.world.services.model.failures import error_body, error_headers
+from paddock.world.services.model import embeddings, listing
 from paddock.world.services.model.memory import RESPONSES
 from paddock.world.services.model.plot import Plot
 from paddock.world.services.model.script import MODELS
@@ -23,10 +29,15 @@ from paddock.world.store import Store
 
 MAX_BODY = 32 << 20  # as much as the real ones take
 MAX_DEPTH = 100  # far from where Python gives up on what is nested
-_WIRES: Mapping[str, Wire] = {
-    "/chat/completions": chat.WIRE,
-    "/responses": responses.WIRE,
-    "/messages": messages.WIRE,
+_BY_ENDING: Mapping[str, ServedFormat] = {
+    "/chat/completions": openai_chat.FORMAT,
+    "/responses": openai_responses.FORMAT,
+    "/messages": anthropic_messages.FORMAT,
+}
+# These have the model in the path.
+_BY_API: Mapping[Api, ServedFormat] = {
+    Api.GEMINI: gemini.FORMAT,
+    Api.CONVERSE: bedrock.FORMAT,
 }
 
 
@@ -36,6 +47,8 @@ class _Request(msgspec.Struct, frozen=True):
     provider: str
     body: bytes
     id: str
+    has_version: bool = False  # Anthropic wants to be told which
+    is_sse: bool = False  # Gemini streams a JSON array unless it is asked for events
 
 
 class Endpoint:
@@ -55,22 +68,29 @@ class Endpoint:
         request = _request(scope, body or b"")
         reply = _Reply(request, send)
         if body is None:
-            await reply.failure(Failure(413, f"The body is larger than {MAX_BODY} bytes."))
+            await reply.failure(ServedError(413, f"The body is larger than {MAX_BODY} bytes."))
             return
         try:
             await self._answer(request, reply)
-        except Unreadable as error:
-            await reply.failure(Failure(error.status, str(error), param=error.param))
+        except InvalidRequest as error:
+            await reply.failure(ServedError(error.status, str(error), param=error.param))
 
     async def _answer(self, request: _Request, reply: _Reply) -> None:
         path = request.path
         if request.method == "POST":
-            for ending, wire in _WIRES.items():
+            if request.provider == "anthropic" and not request.has_version:
+                raise InvalidRequest("anthropic-version: header is required.")
+            for ending, served in _BY_ENDING.items():
                 if path.endswith(ending):
-                    await self._speak(wire, request, reply)
+                    await self._speak(served, _parsed(request.body), reply)
                     return
+            if is_model_path("POST", path):
+                await self._speak_by_path(request, reply)
+                return
             if path.endswith("/messages/count_tokens"):
-                asked = messages.read_question(_parsed(request.body), self._plot.memory.recall)
+                asked = anthropic_messages.read_question(
+                    _parsed(request.body), self._plot.memory.recall
+                )
                 await reply.json({"input_tokens": asked.tokens()})
                 return
             if path.endswith("/embeddings"):
@@ -78,21 +98,32 @@ class Endpoint:
                 return
         await reply.json(self._found(request))
 
-    async def _speak(self, wire: Wire, request: _Request, reply: _Reply) -> None:
-        asked = wire.read(_parsed(request.body), self._plot.memory.recall)
+    async def _speak_by_path(self, request: _Request, reply: _Reply) -> None:
+        body = _parsed(request.body)
+        wire = recognise("POST", request.path, None, body, "")
+        served = None if wire is None else _BY_API.get(wire.api)
+        if wire is None or served is None:
+            raise InvalidRequest("The body is not a request that this model answers.")
+        named = {**body, "model": wire.model, "stream": wire.is_stream}
+        await self._speak(served, named, reply)
+
+    async def _speak(self, wire: ServedFormat, body: Mapping[str, Any], reply: _Reply) -> None:
+        asked = wire.read(body, self._plot.memory.recall)
         answer = self._plot.play(asked, wire)
-        if isinstance(answer, Failure):
+        if isinstance(answer, ServedError):
             await _wait(answer.delay_s)
             await reply.failure(answer)
             return
-        body = self._written(wire, asked, answer)
+        text = self._written(wire, asked, answer)
         await _wait(answer.delay_s)
-        if asked.is_stream:
-            await reply.stream(wire, answer, asked)
+        if not asked.is_stream:
+            await reply.text(text)
+        elif wire is gemini.FORMAT and not reply.request.is_sse:
+            await reply.json(list(gemini.chunks(answer, asked)))
         else:
-            await reply.text(body)
+            await reply.stream(wire, answer, asked)
 
-    def _written(self, wire: Wire, asked: Asked, answer: Answer) -> str:
+    def _written(self, wire: ServedFormat, asked: ModelRequest, answer: ServedAnswer) -> str:
         """The answer as a whole. It is kept before anybody waits: others share the store."""
         body = wire.whole(answer, asked)
         text = compact(body)
@@ -110,14 +141,14 @@ class Endpoint:
             return listing.all_models(request.provider, names or MODELS, self._start)
         if request.method == "GET" and parent.endswith("/models"):
             if names and name not in names:
-                raise Unreadable(f"The model {name[:80]!r} does not exist.", "model", 404)
+                raise InvalidRequest(f"The model {name[:80]!r} does not exist.", "model", 404)
             return listing.one_model(request.provider, name, self._start)
-        raise Unreadable(f"There is no {request.method} {request.path[:80]} here.", None, 404)
+        raise InvalidRequest(f"There is no {request.method} {request.path[:80]} here.", None, 404)
 
     def _response(self, id: str, *, is_deleted: bool) -> Any:
         kept = self._store.get(RESPONSES, id)
         if kept is None:
-            raise Unreadable(f"There is no response with the id {id[:80]!r}.", None, 404)
+            raise InvalidRequest(f"There is no response with the id {id[:80]!r}.", None, 404)
         if is_deleted:
             self._store.delete(RESPONSES, id)
             return {"id": id, "object": "response", "deleted": True}
@@ -143,12 +174,12 @@ class _Reply(msgspec.Struct, frozen=True):
         await self._start(status, [(b"content-type", b"application/json"), length, *headers])
         await self.send({"type": "http.response.body", "body": data})
 
-    async def failure(self, failure: Failure) -> None:
+    async def failure(self, failure: ServedError) -> None:
         body = error_body(self.request.provider, failure, self.request.id)
-        await self.json(body, failure.status, tuple(error_headers(failure)))
+        await self.json(body, failure.status, tuple(error_headers(self.request.provider, failure)))
 
-    async def stream(self, wire: Wire, answer: Answer, asked: Asked) -> None:
-        kind = (b"content-type", b"text/event-stream; charset=utf-8")
+    async def stream(self, wire: ServedFormat, answer: ServedAnswer, asked: ModelRequest) -> None:
+        kind = (b"content-type", wire.stream_type)
         await self._start(200, [kind, (b"cache-control", b"no-cache")])
         for event in wire.events(answer, asked):
             await self.send({"type": "http.response.body", "body": event, "more_body": True})
@@ -179,12 +210,20 @@ async def _read(receive: Receive) -> bytes | None:
 
 def _request(scope: Scope, body: bytes) -> _Request:
     path = str(scope["path"]).rstrip("/")
-    is_anthropic = "/messages" in path or any(
-        n == b"anthropic-version" for n, _ in scope["headers"]
-    )
-    provider = "anthropic" if is_anthropic else "openai"
     id = "req_" + hashlib.sha256(body).hexdigest()[:24]
-    return _Request(str(scope["method"]), path, provider, body, id)
+    is_sse = b"alt=sse" in scope["query_string"]
+    has_version = any(name == b"anthropic-version" for name, _ in scope["headers"])
+    provider = _provider(path, has_version)
+    return _Request(str(scope["method"]), path, provider, body, id, has_version, is_sse)
+
+
+def _provider(path: str, has_version: bool) -> str:
+    """Return whose errors the client of a path understands."""
+    if "/messages" in path or has_version:
+        return "anthropic"
+    if ":generateContent" in path or ":streamGenerateContent" in path:
+        return gemini.FORMAT.provider
+    return bedrock.FORMAT.provider if "/model/" in path else "openai"
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:
@@ -195,9 +234,9 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
         if b"\\u" in body:  # may spell half a character, which cannot be written down
             compact(value).encode()
     except (ValueError, RecursionError) as error:
-        raise Unreadable(f"The body is not JSON that can be read: {str(error)[:120]}") from None
+        raise InvalidRequest(f"The body is not JSON that can be read: {str(error)[:120]}") from None
     if not isinstance(value, dict):
-        raise Unreadable("The body is not a JSON object.")
+        raise InvalidRequest("The body is not a JSON object.")
     return value
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from paddock.llm.served_answer import CHUNK
 from paddock.model.errors import InvalidInput
-from paddock.policy.document import MAX_TEXT_BYTES, Document, read
+from paddock.policy.file.document import MAX_TEXT_BYTES, Document, read
 from paddock.policy.problems import PolicyError, Problem
-from paddock.world.services.model.answer import CHUNK
 from paddock.world.services.model.match_words import read_match
 from paddock.world.services.model.reply_words import read_reply
 from paddock.world.services.model.script import Entry, Reply, Script

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import msgspec
 import regex
 
+from paddock.llm.conversation import ModelRequest
 from paddock.policy.globs import any_of
-from paddock.world.services.model.conversation import Asked
 
 Groups = Mapping[str, str]  # what a pattern found, by the number and the name of each group
 NOTHING: Groups = {}
@@ -25,7 +25,7 @@ class ScriptFailed(Exception):
 class Condition(Protocol):
     """One thing that must hold."""
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         """None when it does not hold; else what its pattern found."""
         ...
 
@@ -57,7 +57,7 @@ class UserSays(msgspec.Struct, frozen=True):
     text: TextTest
     is_new: bool
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         if self.is_new and asked.news.results and not asked.news.text:
             return None
         return self.text.find(asked.news.text if self.is_new else asked.user)
@@ -69,7 +69,7 @@ class UserSays(msgspec.Struct, frozen=True):
 class SystemSays(msgspec.Struct, frozen=True):
     text: TextTest
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         return self.text.find(asked.system)
 
     def said(self) -> str:
@@ -79,7 +79,7 @@ class SystemSays(msgspec.Struct, frozen=True):
 class ModelIs(msgspec.Struct, frozen=True):
     globs: tuple[str, ...]
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         return NOTHING if _globs(self.globs)(asked.model) else None
 
     def said(self) -> str:
@@ -92,7 +92,7 @@ class ToolGave(msgspec.Struct, frozen=True):
     name: str | None
     text: TextTest
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         for result in asked.news.results:
             if self.name is None or _globs((self.name,))(result.name):
                 found = self.text.find(result.text)
@@ -107,7 +107,7 @@ class ToolGave(msgspec.Struct, frozen=True):
 class TurnIs(msgspec.Struct, frozen=True):
     turns: frozenset[int]
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         return NOTHING if asked.turn in self.turns else None
 
     def said(self) -> str:
@@ -117,7 +117,7 @@ class TurnIs(msgspec.Struct, frozen=True):
 class ToolsOffered(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         return NOTHING if set(self.names).issubset(asked.tools) else None
 
     def said(self) -> str:
@@ -128,7 +128,7 @@ class MessagesNumber(msgspec.Struct, frozen=True):
     least: int
     most: int | None
 
-    def test(self, asked: Asked) -> Groups | None:
+    def test(self, asked: ModelRequest) -> Groups | None:
         is_many = asked.count >= self.least and (self.most is None or asked.count <= self.most)
         return NOTHING if is_many else None
 
@@ -139,7 +139,7 @@ class MessagesNumber(msgspec.Struct, frozen=True):
         return f"messages are at least {self.least}{most}"
 
 
-def try_all(conditions: Sequence[Condition], asked: Asked) -> Groups | None:
+def try_all(conditions: Sequence[Condition], asked: ModelRequest) -> Groups | None:
     """What the patterns found, when all of them hold."""
     found: dict[str, str] = {}
     for condition in conditions:
@@ -150,7 +150,7 @@ def try_all(conditions: Sequence[Condition], asked: Asked) -> Groups | None:
     return found
 
 
-def first_that_fails(conditions: Sequence[Condition], asked: Asked) -> str:
+def first_that_fails(conditions: Sequence[Condition], asked: ModelRequest) -> str:
     for condition in conditions:
         if condition.test(asked) is None:
             return condition.said()

@@ -15,17 +15,17 @@ from typing import Any
 
 import msgspec
 
-from paddock.world.context import Context
-from paddock.world.services.model.answer import Answer, Usage
-from paddock.world.services.model.conversation import (
-    Asked,
-    Message,
-    Places,
-    Unreadable,
+from paddock.llm.conversation import (
+    ConversationPoint,
+    InvalidRequest,
+    ModelRequest,
+    Turn,
     from_json,
     places,
     to_json,
 )
+from paddock.llm.served_answer import ServedAnswer, ServedUsage
+from paddock.world.context import Context
 from paddock.world.services.model.script import Entry
 
 MOMENTS, UNMATCHED, RESPONSES = "moments", "unmatched", "responses"
@@ -41,7 +41,7 @@ _NONE = {"requests": 0, "input_tokens": 0, "output_tokens": 0}
 class Moment(msgspec.Struct):
     """One point of a conversation, and what was answered there."""
 
-    places: Places
+    places: ConversationPoint
     turn: int
     used: list[str]  # turns that answers before this point took
     given: list[str] = []  # turns that answered here
@@ -64,7 +64,7 @@ class Memory:
         self._context = context
         self._store = context.store
 
-    def moment(self, asked: Asked) -> Moment:
+    def moment(self, asked: ModelRequest) -> Moment:
         where = places(asked.messages)
         kept = self._store.get(MOMENTS, where.here)
         if kept is None:
@@ -83,7 +83,9 @@ class Memory:
             moment.counters[name] = self._store.next(f"script:{name}")
         return moment.counters[name]
 
-    def keep(self, moment: Moment, asked: Asked, entry: Entry, usage: Usage | None) -> None:
+    def keep(
+        self, moment: Moment, asked: ModelRequest, entry: Entry, usage: ServedUsage | None
+    ) -> None:
         """Notes that an entry answered here; without usage, with an error."""
         noted = moment.failed if usage is None else moment.given
         if entry.is_turn and entry.id not in noted:
@@ -105,7 +107,7 @@ class Memory:
         }
         self._store.put(MOMENTS, here.here, document)
 
-    def miss(self, moment: Moment, asked: Asked, why: str) -> None:
+    def miss(self, moment: Moment, asked: ModelRequest, why: str) -> None:
         """Notes a request that the script has no answer to."""
         here = moment.places
         old = self._store.get(UNMATCHED, here.here) or {"asked": 0}
@@ -119,16 +121,16 @@ class Memory:
         }
         self._store.put(UNMATCHED, here.here, document)
 
-    def keep_response(self, id: str, asked: Asked, answer: Answer, body: str) -> None:
+    def keep_response(self, id: str, asked: ModelRequest, answer: ServedAnswer, body: str) -> None:
         """So that a later request can refer to it. As text: SQLite need not understand it.
         Raises Unreadable."""
-        said = Message(True, answer.text or "", answer.calls)
+        said = Turn(True, answer.text or "", answer.calls)
         messages = json.dumps(to_json((*asked.messages, said)), ensure_ascii=False)
         if len(messages) + len(body) > MAX_KEPT:
-            raise Unreadable("It is too long to be kept: send store: false.", "store", 413)
+            raise InvalidRequest("It is too long to be kept: send store: false.", "store", 413)
         self._store.put(RESPONSES, id, {"id": id, "messages": messages, "body": body})
 
-    def recall(self, id: str) -> tuple[Message, ...] | None:
+    def recall(self, id: str) -> tuple[Turn, ...] | None:
         kept = self._store.get(RESPONSES, id)
         return None if kept is None else from_json(json.loads(kept["messages"]))
 
@@ -147,7 +149,7 @@ class Memory:
                 one["answers"][entry] = one["answers"].get(entry, 0) + times
         return list(found.values())
 
-    def _used_before(self, where: Places, turn: int) -> list[str]:
+    def _used_before(self, where: ConversationPoint, turn: int) -> list[str]:
         if where.before is None:
             return []
         kept = self._store.get(MOMENTS, where.before)

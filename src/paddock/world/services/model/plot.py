@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from paddock.llm.conversation import ModelRequest, RequestedCall, count_tokens
+from paddock.llm.served_answer import ServedAnswer, ServedError, ServedFormat, ServedUsage, Stop
 from paddock.world.context import Context
-from paddock.world.services.model.answer import Answer, Failure, Stop, Usage, Wire
-from paddock.world.services.model.conversation import Asked, Call, count_tokens
 from paddock.world.services.model.matching import (
     NOTHING,
     Groups,
@@ -34,11 +34,11 @@ class Plot:
         self.memory = Memory(context)
         self._context = context
 
-    def play(self, asked: Asked, wire: Wire) -> Answer | Failure:
+    def play(self, asked: ModelRequest, wire: ServedFormat) -> ServedAnswer | ServedError:
         """The answer. What the script cannot answer is a failure that says why."""
         if self.script.models and asked.model not in self.script.models:
             message = f"The model {asked.model!r} does not exist."
-            return Failure(404, message, code="model_not_found", param="model")
+            return ServedError(404, message, code="model_not_found", param="model")
         store, moment = self._context.store, self.memory.moment(asked)
         try:
             with store.transaction():
@@ -47,9 +47,11 @@ class Plot:
             with store.transaction():
                 self.memory.miss(moment, asked, str(failed))
             why = f"The script {self.script.name} has no answer to this request: {failed}"
-            return Failure(400, why, "invalid_request_error", "script_has_no_answer")
+            return ServedError(400, why, "invalid_request_error", "script_has_no_answer")
 
-    def _perform(self, moment: Moment, asked: Asked, wire: Wire) -> Answer | Failure:
+    def _perform(
+        self, moment: Moment, asked: ModelRequest, wire: ServedFormat
+    ) -> ServedAnswer | ServedError:
         entry, groups = self._choose(moment, asked)
         reply = entry.reply
         if reply.error is not None:
@@ -63,7 +65,7 @@ class Plot:
         self.memory.keep(moment, asked, entry, answer.usage)
         return answer
 
-    def _choose(self, moment: Moment, asked: Asked) -> tuple[Entry, Groups]:
+    def _choose(self, moment: Moment, asked: ModelRequest) -> tuple[Entry, Groups]:
         """The first turn that is left and fits; else the first rule that does."""
         for entry in (*self._left(moment), *self.script.rules):
             groups = try_all(entry.conditions, asked)
@@ -79,14 +81,16 @@ class Plot:
         turns = self.script.turns
         return [one for one in turns if one.is_repeated or moment.is_left(one.id)]
 
-    def _filled(self, reply: Reply, scope: Scope, moment: Moment, wire: Wire) -> Answer:
+    def _filled(
+        self, reply: Reply, scope: Scope, moment: Moment, wire: ServedFormat
+    ) -> ServedAnswer:
         mint = self.memory.mint(moment)
         text, thinking = _spoken(reply.text, scope), _spoken(reply.thinking, scope)
         calls = tuple(
-            Call(wire.call_prefix + mint(f"call/{n}", 24), *_called(words, scope, wire))
+            RequestedCall(wire.call_prefix + mint(f"call/{n}", 24), *_called(words, scope, wire))
             for n, words in enumerate(reply.calls)
         )
-        return Answer(
+        return ServedAnswer(
             mint=mint,
             created=int(self._context.now()),
             text=text,
@@ -98,7 +102,7 @@ class Plot:
             delay_s=reply.delay_s,
         )
 
-    def _describe(self, moment: Moment, asked: Asked) -> str:
+    def _describe(self, moment: Moment, asked: ModelRequest) -> str:
         """What was asked, and why none of what is left fits."""
         tools = ", ".join(asked.tools)[:_SHOWN] or "none"
         said = [
@@ -120,10 +124,10 @@ def _spoken(words: Any, scope: Scope) -> str | None:
     return None if filled is None else _bounded(as_text(filled))
 
 
-def _called(words: CallWords, scope: Scope, wire: Wire) -> tuple[str, str]:
+def _called(words: CallWords, scope: Scope, wire: ServedFormat) -> tuple[str, str]:
     filled = scope.fill(words.arguments)
     arguments = filled if isinstance(filled, str) else json.dumps(filled, ensure_ascii=False)
-    if wire.provider == "anthropic" and not _is_object(arguments):
+    if wire.provider != "openai" and not _is_object(arguments):
         raise ScriptFailed(f"the arguments of {words.name} are no JSON object; this API needs one")
     return words.name, _bounded(arguments)
 
@@ -142,16 +146,20 @@ def _bounded(text: str) -> str:
 
 
 def _usage(
-    reply: Reply, asked: Asked, text: str | None, thinking: str | None, calls: tuple[Call, ...]
-) -> Usage:
+    reply: Reply,
+    asked: ModelRequest,
+    text: str | None,
+    thinking: str | None,
+    calls: tuple[RequestedCall, ...],
+) -> ServedUsage:
     reasoning = count_tokens(thinking or "")
     called = sum(count_tokens(call.name) + count_tokens(call.arguments) for call in calls)
     output = max(1, count_tokens(text or "") + called + reasoning)
-    counted = Usage(asked.tokens(), output, reasoning=reasoning)
+    counted = ServedUsage(asked.tokens(), output, reasoning=reasoning)
     return replace(counted, **dict(reply.usage)) if reply.usage else counted
 
 
-def _listed(title: str, entries: list[Entry], asked: Asked) -> str:
+def _listed(title: str, entries: list[Entry], asked: ModelRequest) -> str:
     if not entries:
         return f"{title}: none."
     lines = [

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from paddock.llm.served_answer import ServedError, Stop
 from paddock.model.errors import InvalidInput
 from paddock.model.sizes import parse_duration
 from paddock.policy.problems import suggest
-from paddock.world.services.model.answer import Failure, Stop
 from paddock.world.services.model.script import CallWords, Reply
 from paddock.world.services.model.templates import ROOTS, Reference, parse, references
 from paddock.world.services.model.words import Here, Words
@@ -122,15 +122,15 @@ def _stop(words: Words, here: Here | None) -> Stop | None:
     return stop
 
 
-def _error(words: Words, here: Here | None) -> Failure | None:
+def _error(words: Words, here: Here | None) -> ServedError | None:
     if here is None:
         return None
     if not isinstance(here.value, dict):
-        return Failure(words.whole(here, 400, 599) or 500)
+        return ServedError(words.whole(here, 400, 599) or 500)
     given = words.mapping(here, ERROR)
     if "status" not in given:
         words.note(here, "this key is missing: status", "write status: 429 or another")
-    return Failure(
+    return ServedError(
         status=words.whole(given.get("status"), 400, 599) or 500,
         message=words.text(given.get("message")),
         type=words.text(given.get("type")),

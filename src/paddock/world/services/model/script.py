@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.world.services.model.answer import CHUNK, Failure, Stop
+from paddock.llm.served_answer import CHUNK, ServedError, Stop
 from paddock.world.services.model.matching import Condition
 
 # What is listed when the script lists none.
@@ -27,7 +27,7 @@ class Reply(msgspec.Struct, frozen=True):
     thinking: Any = None
     calls: tuple[CallWords, ...] = ()
     stop: Stop | None = None
-    error: Failure | None = None
+    error: ServedError | None = None
     delay_s: float = 0.0
     chunk: int | None = None
     usage: tuple[tuple[str, int], ...] = ()  # fields of Usage that are not counted

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
+from paddock.llm.conversation import CallResult, ModelRequest
 from paddock.policy.json_bounds import Bounds, bound
-from paddock.world.services.model.conversation import Asked, Result
 from paddock.world.services.model.matching import Groups, ScriptFailed
 
 ROOTS = ("user", "system", "model", "turn", "messages", "tool_result", "results", "match",
@@ -79,7 +79,7 @@ def _parse_text(text: str) -> Template:
 class Scope(msgspec.Struct):
     """What templates see of one request."""
 
-    asked: Asked
+    asked: ModelRequest
     groups: Groups
     counter: Callable[[str], int]
     _taken: int = 0
@@ -123,7 +123,7 @@ class Scope(msgspec.Struct):
             case _:
                 return self._in_result(asked.result, reference, rest)
 
-    def _in_result(self, result: Result | None, reference: Reference, rest: list[str]) -> Any:
+    def _in_result(self, result: CallResult | None, reference: Reference, rest: list[str]) -> Any:
         if result is None:
             raise ScriptFailed(f"{reference.text}: there is no such tool result")
         if not rest:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from paddock.policy.document import Document
+from paddock.policy.file.document import Document
 from paddock.policy.problems import Problem, suggest
 
 MAX_ENTRIES = 2000

@@ -11,7 +11,8 @@ import pytest
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock.world.service import StandInFailed, load
+from paddock.world.registry import load_service
+from paddock.world.service import StandInFailed
 from paddock.world.services.app import App
 from unit.world.services.app.doorway import ask, body, context
 
@@ -111,7 +112,7 @@ async def said(service: App, *words: str) -> Any:
 
 
 def test_the_name_in_a_file_leads_to_it() -> None:
-    assert load("app") is App
+    assert load_service("app") is App
 
 
 def test_an_application_answers_and_writes_to_the_store_of_its_world(place: Path) -> None:

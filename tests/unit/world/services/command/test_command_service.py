@@ -10,7 +10,8 @@ import pytest
 
 from cases import for_each
 from paddock.model.errors import InvalidInput
-from paddock.world.service import StandInFailed, load
+from paddock.world.registry import load_service
+from paddock.world.service import StandInFailed
 from paddock.world.services.command import Command
 from unit.world.services.app.doorway import ask, body, context
 
@@ -74,7 +75,7 @@ async def said(service: Command, path: str = "/") -> str:
 
 
 def test_the_name_in_a_file_leads_to_it() -> None:
-    assert load("command") is Command
+    assert load_service("command") is Command
 
 
 def test_a_program_answers_with_its_environment_in_its_directory(place: Path) -> None:

@@ -72,6 +72,8 @@ class Talk:
         return self.model.context.store
 
     def post(self, path: str, body: Any, **headers: str) -> Got:
+        if "/messages" in path:  # as Anthropic's clients do
+            headers.setdefault("anthropic_version", "2023-06-01")
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return self.send("POST", path, data, **headers)
 

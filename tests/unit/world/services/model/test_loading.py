@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from cases import for_each
+from paddock.llm.served_answer import Stop
 from paddock.model.errors import InvalidInput
 from paddock.world.context import Context
 from paddock.world.services.model import Model
-from paddock.world.services.model.answer import Stop
 from paddock.world.services.model.loading import SCRIPT, load_file, load_words
 from paddock.world.services.model.match_words import MATCH
 from paddock.world.services.model.reply_words import ERROR, REPLY, USAGE

@@ -1,0 +1,1 @@
+"""Anthropic's messages; also spoken by Vertex and by Bedrock's `invoke`."""

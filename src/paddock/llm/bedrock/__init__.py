@@ -1,0 +1,1 @@
+"""Amazon Bedrock's `converse`, and the event stream in which Bedrock answers."""

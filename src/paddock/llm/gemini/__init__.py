@@ -1,0 +1,1 @@
+"""Google's `generateContent`, of the Gemini API and of Vertex."""

@@ -1,0 +1,1 @@
+"""OpenAI's chat completions, which most other vendors and gateways speak too."""

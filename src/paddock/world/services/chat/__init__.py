@@ -1,5 +1,0 @@
-"""A workspace that people talk in, with the shape of Slack's Web API."""
-
-from paddock.world.services.chat.service import Chat
-
-__all__ = ["Chat"]

@@ -1,5 +1,0 @@
-"""A forge with repositories, issues, pulls and files, shaped like GitHub's REST interface."""
-
-from paddock.world.services.forge.service import Forge
-
-__all__ = ["Forge"]

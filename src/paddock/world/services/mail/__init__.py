@@ -1,5 +1,0 @@
-"""Mail that goes nowhere: SMTP and the send APIs of known providers, and an outbox to look at."""
-
-from paddock.world.services.mail.service import Mail
-
-__all__ = ["Mail"]

@@ -1,5 +1,0 @@
-"""A real PostgreSQL as a stand-in, with a database of its own for each world."""
-
-from paddock.world.services.postgres.service import Postgres
-
-__all__ = ["Postgres"]

@@ -1,5 +1,0 @@
-"""A help desk with the shape of Zendesk's Support API."""
-
-from paddock.world.services.tickets.service import Tickets
-
-__all__ = ["Tickets"]
