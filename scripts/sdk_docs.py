@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from paddock.state.snapshots.store.store import store as snapshots
 
 import paddock
 from paddock.doors.machine import code, sandbox, volumes, workspace
 from paddock.model import code as executions
 from paddock.model import results
+from paddock.state.snapshots import store as snapshots
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "sdk.md"
 WIDTH = 100
@@ -120,10 +120,7 @@ Sandbox.delete_snapshot("first-state")
         "shell would give: 127 if there is no such program, 126 if it cannot be executed or its\n"
         "working directory is not there. A text goes to the shell, which gives that status itself.",
         """\
-from paddock import CommandExitException
-from paddock import CommandNotStarted
-from paddock import CommandTimeout
-from paddock import Sandbox
+from paddock import CommandExitException, CommandNotStarted, CommandTimeout, Sandbox
 
 with Sandbox.create() as box:
     assert box.commands.run("echo $GREETING", envs={"GREETING": "hello"}).stdout == "hello\\n"
@@ -167,8 +164,7 @@ with Sandbox.create() as box:
         "Files",
         "Through the guest: no path is resolved on the host.",
         """\
-from paddock import FileMissing
-from paddock import Sandbox
+from paddock import FileMissing, Sandbox
 
 with Sandbox.create() as box:
     box.files.write("notes/today.txt", "first line\\n")
@@ -192,8 +188,7 @@ with Sandbox.create() as box:
         "Volumes",
         "Directories that outlive sandboxes and can be mounted by several at a time.",
         """\
-from paddock import Sandbox
-from paddock import Volume
+from paddock import Sandbox, Volume
 
 volume = Volume.create("sdk-page-example", quota="100MiB")
 with Sandbox.create(mounts=[{"volume": volume.name, "target": "/data"}]) as box:

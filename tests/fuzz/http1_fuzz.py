@@ -225,7 +225,7 @@ def read_strictly(wire: bytes) -> tuple[str, str, bytes]:
     peer = h11.Connection(h11.SERVER)
     peer.receive_data(wire)
     request = peer.next_event()
-    assert isinstance(request, h11.HttpRequest), wire
+    assert isinstance(request, h11.Request), wire
     body = b""
     while isinstance(event := peer.next_event(), h11.Data):
         body += event.data
@@ -278,7 +278,7 @@ def check_answer(raw: bytes) -> bool:
         return False
     status, body, wire = relayed
     peer = h11.Connection(h11.CLIENT)
-    peer.send(h11.HttpRequest(method="GET", target="/", headers=[("Host", "a")]))
+    peer.send(h11.Request(method="GET", target="/", headers=[("Host", "a")]))
     peer.send(h11.EndOfMessage())
     peer.receive_data(wire)
     peer.receive_data(b"")

@@ -34,8 +34,12 @@ COMES_WITH = {
     "traitlets": "ipython",
     "typing_extensions": "pydantic",
 }
-# What runs inside a sandbox imports the modules beside it so.
-BY_BARE_NAME = (SOURCE / "fence" / "guest", SOURCE / "doors" / "network" / "inside")
+# What runs inside a sandbox, or as a fake of it, imports the modules of a directory so.
+BY_BARE_NAME = {
+    SOURCE / "fence" / "guest": SOURCE / "fence" / "guest",
+    SOURCE / "fence" / "fake": SOURCE / "fence" / "guest",
+    SOURCE / "doors" / "network" / "inside": SOURCE / "doors" / "network" / "inside",
+}
 # Whoever loads the plugin is pytest.
 OF_THE_CALLER = {"pytest"}
 NOT_IMPORTED_BY_NAME = {
@@ -96,7 +100,7 @@ def third_party_imports() -> list[tuple[Path, int, str]]:
             "_sha256",
         }  # of the standard library before or since 3.12
         if path.parent in BY_BARE_NAME:
-            ours |= {sibling.stem for sibling in path.parent.glob("*.py")}
+            ours |= {module.stem for module in BY_BARE_NAME[path.parent].glob("*.py")}
         for node in ast.walk(ast.parse(path.read_text())):
             for name in imported_names(node):
                 top = name.partition(".")[0]

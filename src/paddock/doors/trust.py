@@ -27,7 +27,7 @@ from paddock.model.printable import printable
 from paddock.model.spec import MountMode
 from paddock.policy.decide import Policy
 from paddock.policy.network import plain_network
-from paddock.policy.secrets import SecretSource, SecretTerms, plain_secret
+from paddock.policy.secrets import SecretScheme, SecretTerms, plain_secret
 from paddock.policy.terms import Terms
 from paddock.policy.world import plain_world
 from paddock.state.home import Home
@@ -153,21 +153,21 @@ def _secrets(terms: Terms, project: str) -> Iterator[TrustRequest]:
 
 def _secret_text(one: SecretTerms, project: str) -> str | None:
     match one.scheme:
-        case SecretSource.COMMAND:
+        case SecretScheme.COMMAND:
             return f"run on this machine: {shlex.join(one.command)}"
-        case SecretSource.FILE:
+        case SecretScheme.FILE:
             place = os.path.join(project, os.path.expanduser(one.place))
             return f"read the file {os.path.realpath(place)}"
-        case SecretSource.KEYRING:
+        case SecretScheme.KEYRING:
             return f"ask the keyring for {one.place}"
-        case SecretSource.ENV:
+        case SecretScheme.ENV:
             return None  # named variables of the environment, as docs/paddock-file.md says
 
 
 def _scripts(one: SecretTerms, project: str) -> Iterator[list[str | None]]:
     """Return where each path that a command names in the project, or in the repository around it,
     leads to, with a hash of what is there: another content is another program."""
-    if one.scheme is not SecretSource.COMMAND:
+    if one.scheme is not SecretScheme.COMMAND:
         return
     places = _around(project)
     named = Governing(None, project, {"secrets": {one.name: {"command": list(one.command)}}})

@@ -24,7 +24,7 @@ MAX_EARLIER = 200
 Tell = Callable[[str, Exception, int | None], None]
 
 
-class Execution:
+class Executors:
     """The executors of one run."""
 
     def __init__(self, journal: Journal, keep_draft: KeepDraft, tell: Tell) -> None:

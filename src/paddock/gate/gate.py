@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from paddock.gate.alerts import Alerts
 from paddock.gate.crossing import Crossing, StepObserver
-from paddock.gate.execution import Execution, fault_plan, struck
+from paddock.gate.execution import Executors, fault_plan, struck
 from paddock.gate.executors import (
     ActionRefused,
     Done,
@@ -78,7 +78,7 @@ class Gate:
         self._recorded = RecordedExecution(self, self._answers)
         self.step_observer: StepObserver | None = None
         self.faults = fault_plan(policy)
-        self.execution = Execution(journal, self._keep_draft, self._tell)
+        self.execution = Executors(journal, self._keep_draft, self._tell)
         self.execution.keeps_answers = any("stale" in fault.options for fault in policy.faults)
         self.count_from(1)
 

@@ -19,7 +19,7 @@ class ToolCall(msgspec.Struct, frozen=True):
     is_readable: bool = True  # False: the arguments are no JSON object that reads in one way
 
     def as_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return it for the journal."""
         return {"id": self.id, "name": self.name, "arguments": self.arguments}
 
 
@@ -36,7 +36,7 @@ class TokenUsage(msgspec.Struct, frozen=True):
     tier: str | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return it for the journal."""
         return {
             "input": self.input,
             "output": self.output,
@@ -61,7 +61,7 @@ class ModelAnswer(msgspec.Struct, frozen=True):
     problem: str | None = None  # what is broken
 
     def as_json(self) -> dict[str, Any]:
-        """For the journal."""
+        """Return it for the journal."""
         return {
             "text": self.text,
             "is_cut": self.is_cut,

@@ -31,13 +31,13 @@ class AnswerBuilder:
         self._is_cut = False
 
     def name(self, id: Any, model: Any, tier: Any = None) -> None:
-        """Who answers. The first to be said holds."""
+        """Note who answers. The first id and model count."""
         self.id = self.id or text_or_none(id)
         self.model = self.model or text_or_none(model)
         self.tier = text_or_none(tier, 32) or self.tier
 
     def say(self, text: Any, voice: int = 0) -> None:
-        """The next piece of text of a choice."""
+        """Add the next piece of text of a choice."""
         if not isinstance(text, str) or not text:
             return
         room = MAX_TEXT - self._size
@@ -50,31 +50,31 @@ class AnswerBuilder:
         self._texts.setdefault(voice, []).append(text)
 
     def stop(self, reason: Any) -> None:
-        """Why the model stopped."""
+        """Note why the model stopped."""
         if isinstance(reason, str):
             self.stop_reason = self.stop_reason or text_or_none(reason, 64)
 
     def fail(self, error: Any) -> None:
-        """What the vendor says went wrong."""
+        """Note the error that the vendor reports."""
         if error:
             said = mapping(error).get("message") or mapping(error).get("type") or error
             self.error = cut(said if isinstance(said, str) else repr(said)[:1024], 1024)
             self.is_over = True
 
     def count(self, usage: Any) -> None:
-        """Totals, of which a later one replaces an earlier one."""
+        """Add token counts, which are totals: a later one replaces an earlier one."""
         for key, value in mapping(usage).items():
             if value is not None and (key in self.usage or len(self.usage) < _MAX_COUNTS):
                 self.usage[key] = value
 
     def detail(self, key: str) -> Mapping[str, Any]:
-        """A breakdown within the usage."""
+        """Return a breakdown within the usage."""
         return mapping(self.usage.get(key))
 
     def answer(
         self, calls: Sequence[ToolCall], usage: TokenUsage | None, problem: str | None
     ) -> ModelAnswer:
-        """The whole as a value."""
+        """Return the collected answer."""
         kept = _within_bounds(calls)
         return ModelAnswer(
             text=clean("\n\n".join("".join(self._texts[voice]) for voice in sorted(self._texts))),

@@ -52,7 +52,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
     @property
     def news(self) -> Turn:
-        """What came after the last answer."""
+        """The turn that came after the last answer."""
         return self.messages[-1]
 
     @property
@@ -62,7 +62,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
     @property
     def user(self) -> str:
-        """What the user said last, be it new or not."""
+        """The last text of the user, new or not."""
         said = (m.text for m in reversed(self.messages) if m.text and not m.is_assistant)
         return next(said, "")
 
@@ -72,7 +72,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
         return next((m.results[-1] for m in reversed(self.messages) if m.results), None)
 
     def result_of(self, name: str) -> CallResult | None:
-        """The newest result of the tool of that name."""
+        """Return the newest result of the tool of that name."""
         for message in reversed(self.messages):
             for result in reversed(message.results):
                 if result.name == name:
@@ -80,7 +80,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
         return None
 
     def tokens(self) -> int:
-        """How long the question is."""
+        """Return the length of the request in tokens, roughly."""
         total = count_tokens(self.system) + count_tokens(self.tools_text)
         for message in self.messages:
             total += _PER_MESSAGE + count_tokens(message.text)
@@ -129,7 +129,8 @@ class Transcript:
         self._add(Turn(False, results=(result,)))
 
     def messages(self) -> tuple[Turn, ...]:
-        """All of them; what the caller wrote for the assistant to go on from is no message yet."""
+        """Return all turns, without a beginning that the caller wrote for the assistant to
+        continue. Raises InvalidRequest if there is none."""
         found = self._messages
         if found and found[-1].is_assistant and not found[-1].calls:
             found = found[:-1]
@@ -149,8 +150,8 @@ class Transcript:
 
 
 def check_calls(messages: Sequence[Turn], *, is_adjacent: bool) -> None:
-    """Raises Unreadable when calls and results do not belong together: a call needs its result in
-    the next message (or, if not `is_adjacent`, in any later one)."""
+    """Raise InvalidRequest when calls and results do not match: a call needs its result in the next
+    message (or, if not `is_adjacent`, in any later one)."""
     open_calls: set[str] = set()
     known: set[str] = set()
     for message in messages:
@@ -175,8 +176,8 @@ def _check_none_open(open_calls: set[str]) -> None:
 
 
 def places(messages: Sequence[Turn]) -> ConversationPoint:
-    """Where in which conversation this is. Ids of calls, the system's words and the model are left
-    out: clients change them on the way."""
+    """Return the point in the conversation. Ids of calls, the system prompt and the model are left
+    out, because clients change them on the way."""
     last = max((n for n, message in enumerate(messages) if message.is_assistant), default=-1)
     hashed = hashlib.sha256()
     before = None
@@ -201,7 +202,7 @@ def count_tokens(text: str) -> int:
 
 
 def to_json(messages: Sequence[Turn]) -> list[Any]:
-    """As they are kept; `from_json` reads them again."""
+    """Return the turns as they are stored; `from_json` reads them again."""
     return [
         [
             m.is_assistant,

@@ -63,11 +63,11 @@ class AnswerEditor:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the answer cannot be read; nothing more will go out."""
+        """True if the answer cannot be read; nothing more will go out."""
         return self.problem is not None
 
     def feed(self, chunk: bytes) -> Iterator[bytes | ToolCall]:
-        """The parts that may go on now, and calls to decide. Take all of them."""
+        """Return the parts that may go on now, and calls to decide. Take all of them."""
         if self.is_broken:
             return iter(())
         if not self._is_stream:
@@ -81,7 +81,7 @@ class AnswerEditor:
         return self._parts()
 
     def finish(self) -> Iterator[bytes | ToolCall]:
-        """The same for the end of the answer."""
+        """Return the last parts at the end of the answer, as `feed` does."""
         if self.is_broken:
             return iter(())
         if self._is_stream:
@@ -94,8 +94,8 @@ class AnswerEditor:
         return self._last_parts()
 
     def resolve(self, call: ToolCall, refusal: str | None) -> bytes:
-        """Decides on a call that `feed` or `finish` gave: None allows it, a text says why not.
-        What may go out now."""
+        """Decide on a call that `feed` or `finish` returned: None allows it, a text says why not.
+        Return what may go out now."""
         if not self._waiting or self._waiting[0].key != call.key:
             raise ValueError(f"the call of {call.name} is not the one that waits for a verdict")
         self._waiting.popleft()
@@ -125,7 +125,7 @@ class AnswerEditor:
             self._break("the answer ends in the middle of a tool call")
 
     def _accept(self, raw: bytes) -> None:
-        """Reads one part and puts it in the queue. Whatever goes wrong is a no."""
+        """Read one part and put it in the queue. Any error breaks the answer off."""
         try:
             held = self._read(raw)
             if held.noted.is_error and self._queue:
@@ -169,7 +169,7 @@ class AnswerEditor:
         return _Held(raw, noted, frozenset(noted.needed), data, name)
 
     def _drain(self) -> None:
-        """Moves what is decided from the queue to what may go out."""
+        """Move what is decided from the queue to what may go out."""
         try:
             while self._queue and self._queue[0].needed <= self._verdicts.keys():
                 held = self._queue.popleft()
@@ -199,7 +199,7 @@ class AnswerEditor:
             self._break(f"the answer is larger than {MAX_BODY} bytes")
 
     def _fail(self, held: _Held) -> None:
-        """The vendor's error goes out, and nothing of the call that it cut."""
+        """Let the vendor's error go out, and nothing of the call that it cut."""
         self._ready.append(held.raw)
         self._break("the answer failed in the middle of a tool call")
 

@@ -19,7 +19,7 @@ class Unreadable(Exception):
 
 
 def load(data: bytes | str) -> Any:
-    """The JSON value; `Unreadable` for anything else, a key that is named twice among it."""
+    """Parse JSON. Raises Unreadable for anything else, and for a key that is named twice."""
     if isinstance(data, bytes) and not has_few_values(data, MAX_VALUES):
         raise Unreadable(f"a part of the answer has more than {MAX_VALUES} values")
     try:
@@ -29,12 +29,12 @@ def load(data: bytes | str) -> Any:
 
 
 def dump(value: Any) -> bytes:
-    """Compact, and ASCII: half a surrogate pair survives."""
+    """Encode JSON compactly and in ASCII, so that half a surrogate pair survives."""
     return json.dumps(value, separators=(",", ":")).encode()
 
 
 def arguments_of(text: str) -> tuple[Any, bool]:
-    """The arguments of a call, and whether they are the JSON object that they should be."""
+    """Return the arguments of a call, and whether they are the JSON object that they should be."""
     if not text:
         return {}, True
     try:
@@ -46,14 +46,14 @@ def arguments_of(text: str) -> tuple[Any, bool]:
 
 
 def cut(text: str, size: int) -> str:
-    """At most `size` bytes of it, as text that can be encoded."""
+    """Return at most `size` bytes of a text, as text that can be encoded."""
     if len(text) * 4 <= size and text.isascii():
         return text
     return clean(text[:size]).encode()[:size].decode("utf-8", "ignore")
 
 
 def clean(text: str) -> str:
-    """Halves of surrogate pairs are joined where both are there, and replaced where not."""
+    """Join halves of surrogate pairs where both are there, and replace them where not."""
     try:
         text.encode()
         return text
@@ -62,22 +62,22 @@ def clean(text: str) -> str:
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
-    """The value if it is an array, else an empty one."""
+    """Return the value if it is an array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def text_or_none(value: Any, size: int = 256) -> str | None:
-    """A short text; None for what is no text."""
+    """Return a short text; None for anything else."""
     return cut(value, size) if isinstance(value, str) else None
 
 
 def count(value: Any) -> int:
-    """A number of tokens; whatever is none counts as nothing."""
+    """Return a number of tokens; anything else counts as 0."""
     if type(value) is int and 0 <= value < 1 << 40:
         return value
     return 0

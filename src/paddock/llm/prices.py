@@ -29,8 +29,8 @@ class Price(msgspec.Struct, frozen=True):
 
 
 def cost_of(model: str, usage: TokenUsage, prices: Mapping[str, Price] | None = None) -> int | None:
-    """Millionths of a US dollar, rounded up; None where the price is not known. `prices` go before
-    the table of this file."""
+    """Return the cost in millionths of a US dollar, rounded up; None where the price is not known.
+    `prices` override the table of this file."""
     price = _find(model, prices or {}) or _find(model, PRICES)
     if price is None or usage.tier not in _STANDARD:
         return None

@@ -23,7 +23,7 @@ class Prompt(msgspec.Struct, frozen=True):
 
 
 def text_in(content: Any) -> str:
-    """The text of a message: a string, or the text parts of a list."""
+    """Return the text of a message: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
     found: list[str] = []
@@ -41,7 +41,7 @@ def _is_image(kind: Any) -> bool:
 
 
 def tally(content: Any) -> int:
-    """How many images are in a message, in the results of tools too."""
+    """Count the images in a message, in the results of tools too."""
     found = 0
     level = items(content)
     for _ in range(4):  # an image lies at most in a result in a message

@@ -27,7 +27,7 @@ class AnswerReader:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a part of it could not be read; what came before it is kept."""
+        """True if a part of it could not be read; what came before it is kept."""
         return self._problem is not None
 
     @property
@@ -36,7 +36,7 @@ class AnswerReader:
         return self._reader.held_bytes
 
     def feed(self, chunk: bytes) -> None:
-        """The next bytes."""
+        """Take the next bytes."""
         if self._problem is not None:
             return
         try:
@@ -47,7 +47,7 @@ class AnswerReader:
             self._problem = f"the answer could not be read ({type(error).__name__})"
 
     def finish(self) -> ModelAnswer:
-        """The answer, as far as it came."""
+        """Return the answer, as far as it came."""
         if self._problem is None:
             self._finish()
         try:

@@ -56,7 +56,7 @@ _PARAMETERS = (
 
 
 def describe_request(wire: Wire, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a `model` action. Never raises for what a body may hold."""
+    """Return the arguments of a `model` action. Never raises for what a body may hold."""
     observed = observed_format(wire.api)
     prompt = observed.prompt_of(body)
     return {
@@ -75,12 +75,13 @@ def describe_request(wire: Wire, body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_definitions(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For a request whose tools are kept elsewhere: they are the same with every turn."""
+    """Return the tools without their definitions, which are the same with every turn and stored
+    elsewhere."""
     return [{key: tool[key] for key in ("name", "digest")} for tool in tools]
 
 
 def digest_of(value: Any) -> str:
-    """SHA-256 over the one spelling of a JSON value."""
+    """Return the SHA-256 of the canonical form of a JSON value."""
     return hashlib.sha256(_spelled(value)).hexdigest()
 
 

@@ -18,7 +18,7 @@ _TEXT_FIELDS = {
 
 
 def text_of(content: Any, where: str) -> str:
-    """The text of a message; of what is no text, only its kind."""
+    """Return the text of a message; for parts that are no text, only their kind."""
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list):
@@ -35,7 +35,7 @@ def part_text(part: Any, where: str) -> str:
 
 
 def field(value: Any, name: str, kind: type[Any], where: str) -> Any:
-    """A field that must be there, of that type."""
+    """Return a field that must be there, of that type. Raises InvalidRequest."""
     if not isinstance(value, Mapping):
         raise InvalidRequest(f"{where} is not an object.", where)
     found = value.get(name)
@@ -48,7 +48,7 @@ def field(value: Any, name: str, kind: type[Any], where: str) -> Any:
 
 
 def objects(body: Mapping[str, Any], name: str, *, is_required: bool = True) -> list[Any]:
-    """A list of objects."""
+    """Return a list of objects. Raises InvalidRequest."""
     found = body.get(name)
     if found is None and not is_required:
         return []
@@ -69,6 +69,6 @@ compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def event(data: Mapping[str, Any], *, is_named: bool) -> bytes:
-    """One event of a stream. OpenAI's older format has no names."""
+    """Return the bytes of one event of a stream. OpenAI's older format has no names."""
     head = f"event: {data['type']}\n" if is_named else ""
     return f"{head}data: {compact(data)}\n\n".encode()

@@ -86,7 +86,8 @@ class SseSource(EventSource):
         return found.end()
 
     def _leading(self) -> int | None:
-        """A blank line before an event is an event of its own, with nothing in it."""
+        """Return the end of a blank line before an event, which is an event of its own with nothing
+        in it."""
         found = _LINE.match(self._buffer)
         if found is None or (len(self._buffer) == 1 and self._buffer[0] == 13):
             return None

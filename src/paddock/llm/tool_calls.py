@@ -45,25 +45,25 @@ class ToolCallReader(Protocol):
     same order, each when all that it needs is decided. `Unreadable` for what breaks the format."""
 
     def note(self, data: dict[str, Any]) -> CallNotes:
-        """Reads one event of a stream."""
+        """Read one event of a stream."""
         ...
 
     def note_end(self) -> CallNotes:
-        """The stream says that it is over: what is open now is complete."""
+        """Note that the stream is over: what is open now is complete."""
         ...
 
     def note_body(self, body: dict[str, Any]) -> CallNotes:
-        """Reads an answer that is not streamed."""
+        """Read an answer that is not streamed."""
         ...
 
     def edit(
         self, data: dict[str, Any], noted: CallNotes, verdicts: Verdicts
     ) -> list[dict[str, Any]] | None:
-        """The events that go out in place of this one; None where it goes as it came."""
+        """Return the events that go out in place of this one; None where it goes as it came."""
         ...
 
     def edit_body(self, body: dict[str, Any], noted: CallNotes, verdicts: Verdicts) -> None:
-        """Takes the refused calls out of a whole answer, in place."""
+        """Take the refused calls out of a whole answer, in place."""
         ...
 
 
@@ -80,7 +80,7 @@ class PartialCall:
         self._size = 0
 
     def add(self, piece: Any) -> None:
-        """The next piece of the arguments."""
+        """Add the next piece of the arguments."""
         if self.is_complete:
             raise Unreadable("a tool call goes on after its end")
         if piece is None:
@@ -93,7 +93,8 @@ class PartialCall:
         self._pieces.append(piece)
 
     def be(self, id: Any, name: Any) -> None:
-        """What it is called. Said again is fine; said otherwise, two readers take two names."""
+        """Set id and name. The same again is fine; another one is Unreadable, because two readers
+        would take two names."""
         self.id = self._same(self.id, id)
         self.name = self._same(self.name, name)
 
@@ -112,7 +113,7 @@ class PartialCall:
         return "".join(self._pieces)
 
     def complete(self) -> ToolCall:
-        """The call, of which nothing more may come."""
+        """Return the call; nothing more of it may come."""
         if not self.name:
             raise Unreadable("a tool call has no name")
         text = self.text
@@ -120,7 +121,7 @@ class PartialCall:
         return call_of(self.key, self.id, self.name, text, is_free_text=self.is_free_text)
 
     def close(self) -> None:
-        """Takes nothing more, and lets go of the pieces: only what is held counts as held."""
+        """Take nothing more, and drop the pieces, which no longer count as held."""
         self.is_complete = True
         self._pieces.clear()
 
@@ -128,7 +129,7 @@ class PartialCall:
 def call_of(
     key: Hashable, id: str, name: str, text: str, *, is_free_text: bool = False
 ) -> ToolCall:
-    """A call from the text of its arguments."""
+    """Return a call from the text of its arguments."""
     if is_free_text:
         return ToolCall(key, clean(id), clean(name), {"input": clean(text)})
     arguments, is_readable = arguments_of(text)
@@ -152,7 +153,7 @@ def objects_in(within: Any, key: str) -> list[dict[str, Any]]:
 
 
 def number_in(holder: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """A position in a list."""
+    """Return a position in a list."""
     value = holder.get(key)
     if value is None:
         value = default
@@ -162,12 +163,12 @@ def number_in(holder: Mapping[str, Any], key: str, default: int | None = None) -
 
 
 def refusal_text(name: str, why: str) -> str:
-    """What stands in the answer in place of a call that was refused."""
+    """Return the text that stands in the answer in place of a refused call."""
     return f"[paddock] The call of {name} was refused: {cut(why, _MAX_WHY)}"
 
 
 def is_all_refused(keys: set[Hashable], verdicts: Verdicts) -> bool:
-    """Whether there were calls and none of them is left."""
+    """Return whether there were calls and none of them is left."""
     return bool(keys) and all(verdicts.get(key) is not None for key in keys)
 
 

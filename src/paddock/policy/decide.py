@@ -41,8 +41,8 @@ from paddock.policy.rules import Rule
 from paddock.policy.secrets import SecretTerms, check_secrets
 from paddock.policy.stages import ceiling
 from paddock.policy.subject import Subject
-from paddock.policy.terms import Approvals, SandboxTerms, Terms, digest
-from paddock.policy.tools import Tool
+from paddock.policy.terms import ApprovalTerms, SandboxTerms, Terms, digest
+from paddock.policy.tools import ToolTerms
 from paddock.policy.world import StandInTerms, WorldTerms, is_rehearsed, reach
 
 MAX_AMOUNT = 10**15  # sums of a million of them still fit 64 bits
@@ -100,7 +100,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
         return self.terms.stage
 
     @property
-    def tools(self) -> Mapping[str, Tool]:
+    def tools(self) -> Mapping[str, ToolTerms]:
         return self.terms.tools
 
     @property
@@ -108,7 +108,7 @@ class Policy(msgspec.Struct, frozen=True, dict=True):
         return self.terms.rules
 
     @property
-    def approvals(self) -> Approvals:
+    def approvals(self) -> ApprovalTerms:
         return self.terms.approvals
 
     @property

@@ -23,7 +23,7 @@ from paddock.policy.expressions import (
     compile_expression,
 )
 from paddock.policy.json_bounds import bound
-from paddock.policy.tools import STRICTEST_FIRST, TOOL_NAMES, Tool
+from paddock.policy.tools import STRICTEST_FIRST, TOOL_NAMES, ToolTerms
 
 _TRUTHS = {"true": True, "yes": True, "on": True, "1": True,
            "false": False, "no": False, "off": False, "0": False}  # fmt: skip
@@ -96,7 +96,7 @@ class EffectOf(msgspec.Struct, frozen=True):
         return part
 
 
-def compile_effect(tool: Tool) -> EffectOf:
+def compile_effect(tool: ToolTerms) -> EffectOf:
     """Compile the effect of a tool. Raises InvalidInput for a condition that is no expression over
     `args` and `context`."""
     if isinstance(tool.effect, Effect):

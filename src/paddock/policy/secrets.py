@@ -46,7 +46,7 @@ _HOSTS = "write to: [api.example.com]"
 _EXAMPLE = "write NAME: {from: env:NAME, to: [api.example.com]}"
 
 
-class SecretSource(enum.StrEnum):
+class SecretScheme(enum.StrEnum):
     """The place that the value of a secret comes from."""
 
     ENV = "env"
@@ -66,8 +66,8 @@ class SecretTerms(msgspec.Struct, frozen=True):
     base: str | None = None
 
     @property
-    def scheme(self) -> SecretSource:
-        return SecretSource(self.source.partition(":")[0])
+    def scheme(self) -> SecretScheme:
+        return SecretScheme(self.source.partition(":")[0])
 
     @property
     def place(self) -> str:
@@ -161,14 +161,14 @@ def _parse_source(value: Any) -> str:
     if not isinstance(value, str) or len(value) > MAX_TEXT or "\0" in value:
         raise InvalidInput("is not where a secret comes from", hint=_SOURCES)
     scheme, colon, place = value.partition(":")
-    if not colon or scheme not in list(SecretSource):
+    if not colon or scheme not in list(SecretScheme):
         raise InvalidInput("does not say where the secret comes from", hint=_SOURCES)
-    if scheme == SecretSource.COMMAND:
+    if scheme == SecretScheme.COMMAND:
         return "command:" + shlex.join(_command_line(_split(place)))
-    if scheme == SecretSource.ENV and not _VARIABLE.fullmatch(place):
+    if scheme == SecretScheme.ENV and not _VARIABLE.fullmatch(place):
         raise InvalidInput("env: needs the name of a variable", hint="write env:STRIPE_KEY")
     service, _, user = place.rpartition("/")
-    if scheme == SecretSource.KEYRING and not (service and user):
+    if scheme == SecretScheme.KEYRING and not (service and user):
         raise InvalidInput("keyring: needs a service and a user", hint="write keyring:SERVICE/USER")
     if not place:
         raise InvalidInput(f"{scheme}: needs something behind it", hint=_SOURCES)

@@ -70,7 +70,7 @@ class Cursor(msgspec.Struct, frozen=True):
         return INVALID
 
 
-class Form(Protocol):
+class ValueForm(Protocol):
     """One kind of value that a file can have."""
 
     def read(self, value: Any, cursor: Cursor) -> Any:
@@ -99,7 +99,7 @@ class Value(msgspec.Struct, frozen=True):
 class ListOf(msgspec.Struct, frozen=True):
     """A list whose items are all of one form."""
 
-    item: Form
+    item: ValueForm
     most: int = MAX_ENTRIES
     least: int = 0
     hint: str = "write [one, two], or one item a line with a dash"
@@ -124,7 +124,7 @@ class ListOf(msgspec.Struct, frozen=True):
 class MapOf(msgspec.Struct, frozen=True):
     """A mapping from names to values of one form."""
 
-    item: Form
+    item: ValueForm
     most: int = MAX_ENTRIES
     hint: str = "write key: value"
     check_name: Callable[[str], Any] | None = None
@@ -152,9 +152,9 @@ class MapOf(msgspec.Struct, frozen=True):
 class ByType(msgspec.Struct, frozen=True):
     """A value that may be a mapping or a list, or else something shorter that stands for it."""
 
-    otherwise: Form
-    mapping: Form | None = None
-    sequence: Form | None = None
+    otherwise: ValueForm
+    mapping: ValueForm | None = None
+    sequence: ValueForm | None = None
 
     def read(self, value: Any, cursor: Cursor) -> Any:
         form = self.otherwise
@@ -172,7 +172,7 @@ class ByType(msgspec.Struct, frozen=True):
 class Key(msgspec.Struct, frozen=True):
     """One key of a section. It must be there if `missing` says what to write where it is not."""
 
-    form: Form
+    form: ValueForm
     missing: str | None = None
     into: str | None = None  # the name of the argument for `build`, where it is not the key's
     may_be_empty: bool = False  # a key without a value counts like no key
@@ -250,7 +250,7 @@ class Section(msgspec.Struct, frozen=True):
         return names
 
 
-def parse_section(form: Form, value: Any, *path: str) -> Any:
+def parse_section(form: ValueForm, value: Any, *path: str) -> Any:
     """Return what a Python caller's value for a section means. Raises InvalidInput for the first
     mistake; `path` is how messages name the section."""
     cursor = Cursor(path, root=form if isinstance(form, Section) else None)
@@ -266,7 +266,7 @@ def raise_first(mistakes: Iterable[Mistake]) -> None:
         raise InvalidInput(f"{where}: {mistake.message}", hint=mistake.hint)
 
 
-def all_sections(form: Form | None) -> Iterator[Section]:
+def all_sections(form: ValueForm | None) -> Iterator[Section]:
     """Yield a section and every section inside of it."""
     match form:
         case Section():

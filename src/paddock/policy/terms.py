@@ -37,13 +37,13 @@ from paddock.policy.section import (
     short_name,
     text,
 )
-from paddock.policy.tools import TOOLS, Tool, plain_tool
+from paddock.policy.tools import TOOLS, ToolTerms, plain_tool
 from paddock.policy.world import WORLD, WorldTerms, plain_world, reach, world_mistakes
 
 _MIN_RECORD_BUDGET = 64 << 10  # less does not hold what a run records about itself
 
 
-class Approvals(msgspec.Struct, frozen=True):
+class ApprovalTerms(msgspec.Struct, frozen=True):
     """The people who are asked, and how long an answer is waited for."""
 
     timeout_s: float = 900.0
@@ -64,9 +64,9 @@ class Terms(msgspec.Struct, frozen=True):
 
     agent: str
     stage: Stage
-    tools: Mapping[str, Tool] = {}
+    tools: Mapping[str, ToolTerms] = {}
     rules: tuple[Rule, ...] = ()
-    approvals: Approvals = Approvals()
+    approvals: ApprovalTerms = ApprovalTerms()
     sandbox: SandboxTerms = msgspec.field(default_factory=SandboxTerms)
     version: int = 1
     network: NetworkTerms | None = None  # without it only rules can let anything out
@@ -113,7 +113,7 @@ def as_plain(terms: Terms) -> dict[str, Any]:
         plain["replay"] = replay
     if terms.record_budget != DEFAULT_RECORD_BUDGET:
         plain["record"] = {"budget": terms.record_budget}
-    if terms.approvals != Approvals():
+    if terms.approvals != ApprovalTerms():
         plain["approvals"] = {
             "timeout": plain_seconds(terms.approvals.timeout_s),
             "by": list(terms.approvals.by),
@@ -156,9 +156,9 @@ def _build_file(
     secrets: Mapping[str, SecretTerms] | None = None,
     world: WorldTerms | None = None,
     faults: Any = (),
-    tools: Mapping[str, Tool] | None = None,
+    tools: Mapping[str, ToolTerms] | None = None,
     rules: Iterable[Rule] = (),
-    approvals: Approvals | None = None,
+    approvals: ApprovalTerms | None = None,
     replay: Mapping[str, Any] | None = None,
     record: int = DEFAULT_RECORD_BUDGET,
 ) -> Terms:
@@ -180,7 +180,7 @@ def _build_file(
         stage=Stage(stage),
         tools=tools,
         rules=tuple(rules),
-        approvals=approvals or Approvals(),
+        approvals=approvals or ApprovalTerms(),
         sandbox=sandbox,
         version=version,
         network=network,
@@ -301,7 +301,7 @@ _SANDBOX = Section(
 )
 _APPROVALS = Section(
     "Who is asked, and for how long.",
-    builder(lambda by=("terminal",), **values: Approvals(by=tuple(by), **values)),
+    builder(lambda by=("terminal",), **values: ApprovalTerms(by=tuple(by), **values)),
     {
         "timeout": Key(duration(), into="timeout_s"),
         "by": Key(ListOf(choice("terminal", "store"), 8, 1, "write by: [terminal]")),

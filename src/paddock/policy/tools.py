@@ -32,7 +32,7 @@ _EFFECTS = [effect.value for effect in Effect]
 Conditions = tuple[tuple[Effect, str | bool], ...]
 
 
-class Tool(msgspec.Struct, frozen=True):
+class ToolTerms(msgspec.Struct, frozen=True):
     """A tool that the agent may know of, and what it does to the world."""
 
     name: str
@@ -41,7 +41,7 @@ class Tool(msgspec.Struct, frozen=True):
     is_reversible: bool = False
 
 
-def plain_tool(tool: Tool) -> dict[str, Any]:
+def plain_tool(tool: ToolTerms) -> dict[str, Any]:
     """Return the tool as the file writes it, without its name."""
     plain: dict[str, Any] = {}
     if isinstance(tool.effect, Effect):
@@ -63,13 +63,13 @@ def undeclared(patterns: Iterable[str], tools: Collection[str]) -> Iterator[tupl
 
 def _build_tool(
     cursor: Cursor, effect: Effect | dict[str, str | bool], is_reversible: bool = False
-) -> Tool:
+) -> ToolTerms:
     tool_name = str(cursor.path[-1])
     if not tool_name or not tool_name.isprintable() or "*" in tool_name or len(tool_name) > 200:
         cursor.report("not the name of a tool", "write the name as the agent calls it")
     if not isinstance(effect, dict):
-        return Tool(tool_name, effect, is_reversible)
-    return Tool(tool_name, _build_conditions(cursor.at("effect"), effect), is_reversible)
+        return ToolTerms(tool_name, effect, is_reversible)
+    return ToolTerms(tool_name, _build_conditions(cursor.at("effect"), effect), is_reversible)
 
 
 def _build_conditions(cursor: Cursor, conditions: dict[str, str | bool]) -> Conditions:

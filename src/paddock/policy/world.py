@@ -48,7 +48,7 @@ _METHOD = re.compile(r"[A-Z]{1,20}|\*")
 _EXAMPLE = "write a service, as in payments, or {service: payments, seed: data.json}"
 
 
-class RequestPattern(msgspec.Struct, frozen=True):
+class RequestGlob(msgspec.Struct, frozen=True):
     """Some requests: a method, and a path with `*`."""
 
     method: str
@@ -68,8 +68,8 @@ class StandInTerms(msgspec.Struct, frozen=True):
     service: str
     at: tuple[Destination, ...]
     options: Mapping[str, Any] = {}
-    writes: tuple[RequestPattern, ...] = ()  # that look like reads; of a draft
-    reads: tuple[RequestPattern, ...] = ()  # that look like writes; of a draft
+    writes: tuple[RequestGlob, ...] = ()  # that look like reads; of a draft
+    reads: tuple[RequestGlob, ...] = ()  # that look like writes; of a draft
 
     @property
     def reads_are_real(self) -> bool:
@@ -293,7 +293,7 @@ def _check_apart(stand_in: StandInTerms, others: Sequence[StandInTerms]) -> None
             raise InvalidInput(message, hint="name the port with each of them")
 
 
-def _parse_patterns(options: Mapping[str, Any], key: str) -> tuple[RequestPattern, ...]:
+def _parse_patterns(options: Mapping[str, Any], key: str) -> tuple[RequestGlob, ...]:
     values = options.get(key, [])
     if not isinstance(values, list) or len(values) > MAX_ENTRIES:
         raise InvalidInput(f"{key}: not a list")
@@ -306,12 +306,12 @@ def _parse_patterns(options: Mapping[str, Any], key: str) -> tuple[RequestPatter
     return tuple(patterns)
 
 
-def _parse_pattern(value: Any) -> RequestPattern:
+def _parse_pattern(value: Any) -> RequestGlob:
     hint = 'write a method and a path, as in "GET /tickets/*/close"'
     method, _, path = checked_text(value, hint).partition(" ")
     if not _METHOD.fullmatch(method) or not path.startswith("/"):
         raise InvalidInput(f"{str(value)[:60]!r} is not a method and a path", hint=hint)
-    return RequestPattern(method, path)
+    return RequestGlob(method, path)
 
 
 def _parse_seed(value: Any) -> int:

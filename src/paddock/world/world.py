@@ -148,11 +148,11 @@ class World:
     def __iter__(self) -> Iterator[StandIn]:
         return iter(self._stand_ins.values())
 
-    def __getitem__(self, place: str) -> StandIn:
-        return self._stand_ins[place]
+    def __getitem__(self, name: str) -> StandIn:
+        return self._stand_ins[name]
 
-    def get(self, place: str) -> StandIn | None:
-        return self._stand_ins.get(place)
+    def get(self, name: str) -> StandIn | None:
+        return self._stand_ins.get(name)
 
     async def fork(self, directory: Path, run: str) -> World:
         """Make a second world that starts with this state and is independent of it."""
@@ -180,8 +180,8 @@ class World:
     def digest(self) -> str:
         """Return a hash of the state of all stand-ins."""
         digest = hashlib.sha256()
-        for place in sorted(self._stand_ins):
-            digest.update(f"{place} {self._stand_ins[place].digest()}\n".encode())
+        for name in sorted(self._stand_ins):
+            digest.update(f"{name} {self._stand_ins[name].digest()}\n".encode())
         return digest.hexdigest()
 
     def positions(self) -> dict[str, int]:
@@ -332,17 +332,17 @@ def _copy_store(source: Path, target: Path) -> None:
         store.snapshot(target)
 
 
-def _make_service_directory(directory: Path, place: str) -> Path:
-    path = directory / store_file_name(place).removesuffix(".sqlite")
+def _make_service_directory(directory: Path, name: str) -> Path:
+    path = directory / store_file_name(name).removesuffix(".sqlite")
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
-def store_file_name(place: str) -> str:
+def store_file_name(name: str) -> str:
     """Return the name of a stand-in's store: unique, and valid on every file system."""
-    plain = re.sub(r"[^a-z0-9.-]", "_", place)
-    if plain != place or len(plain) > _MAX_FILE_NAME:
-        digest = hashlib.sha256(place.encode()).hexdigest()
+    plain = re.sub(r"[^a-z0-9.-]", "_", name)
+    if plain != name or len(plain) > _MAX_FILE_NAME:
+        digest = hashlib.sha256(name.encode()).hexdigest()
         plain = f"{plain[:_MAX_FILE_NAME]}-{digest[:8]}"
     return f"{plain}.sqlite"
 

@@ -28,7 +28,7 @@ from paddock_services.openapi.records import (
     writable_fields,
 )
 from paddock_services.openapi.request import CheckedRequest, RawRequest, check_request
-from paddock_services.openapi.resources import Resource, Role, RoutePlace
+from paddock_services.openapi.resources import Resource, Role, RouteInfo
 from paddock_services.openapi.routes import Operation, PathRoute, Response
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -80,18 +80,18 @@ class _Call:
         self._request = request
         self._operation: Operation = request.operation
         self._method = request.operation.method
-        self._place: RoutePlace = api.resources.place(request.operation.route)
+        self._info: RouteInfo = api.resources.info(request.operation.route)
         self._scope = {
             key: request.path[name]
-            for name, key in self._place.scope.items()
+            for name, key in self._info.scope.items()
             if name in request.path
         }
 
     def answer(self) -> Answer:
-        resource = self._place.resource
+        resource = self._info.resource
         if resource is None:
             return self._guess()
-        match self._place.role:
+        match self._info.role:
             case Role.ITEM:
                 return self._item(resource)
             case Role.COLLECTION | Role.VIEW if self._method == "GET":
@@ -135,7 +135,7 @@ class _Call:
         return not any(
             "POST" in route.operations
             and not route.is_item
-            and self._api.resources.place(route).resource is resource
+            and self._api.resources.info(route).resource is resource
             for route in self._api.routes.all
         )
 
@@ -149,7 +149,7 @@ class _Call:
         record = self._add(resource, body, id)
         headers = {}
         is_created = self._operation.success(*statuses)[0] == 201
-        if is_created and id is None and self._place.role is Role.COLLECTION:
+        if is_created and id is None and self._info.role is Role.COLLECTION:
             raw = self._request.raw
             new_id = self._records.id_of(resource, record)
             headers["location"] = f"{raw.origin}{raw.path.rstrip('/')}/{new_id}"
@@ -248,7 +248,7 @@ class _Call:
     def _act(self, resource: Resource) -> Answer:
         self._check_owners()
         parent_scope = dict(list(self._scope.items())[:-1])
-        id = self._request.path[self._place.owners[-1][1]]
+        id = self._request.path[self._info.owners[-1][1]]
         record = self._records.get(resource, parent_scope, id)
         if record is None:
             return self._guess()
@@ -264,7 +264,7 @@ class _Call:
 
     def _check_owners(self) -> None:
         """Refuse a path below a parent that does not exist, unless parents cannot be created."""
-        for kind, parameter in self._place.owners:
+        for kind, parameter in self._info.owners:
             owner = self._api.resources.by_kind[kind]
             if not owner.is_creatable_first and not self._context.store.count(kind):
                 continue

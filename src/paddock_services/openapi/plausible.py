@@ -23,7 +23,7 @@ from paddock_services.openapi.records import (
     writable_fields,
 )
 from paddock_services.openapi.request import CheckedRequest, RawRequest
-from paddock_services.openapi.resources import Resource, Role, RoutePlace
+from paddock_services.openapi.resources import Resource, Role, RouteInfo
 from paddock_services.openapi.routes import Operation, Response
 from paddock_services.openapi.validation import Direction
 
@@ -64,30 +64,30 @@ def plausible(
             refused = error_answer(api, operation, invalid_request(operation, violations))
             return refused.status, refused.body
     request = CheckedRequest(RawRequest(method.upper(), path), operation, match[1], {}, body)
-    return _answer(api, request, api.resources.place(match[0]), timestamp)
+    return _answer(api, request, api.resources.info(match[0]), timestamp)
 
 
 def _answer(
-    api: OpenApiDescription, request: CheckedRequest, place: RoutePlace, timestamp: float
+    api: OpenApiDescription, request: CheckedRequest, info: RouteInfo, timestamp: float
 ) -> tuple[int, Any]:
     operation = request.operation
-    status, response = _success(operation, place)
+    status, response = _success(operation, info)
     text = json.dumps(request.body, sort_keys=True, default=str)
     source = Source(f"{operation.method} {request.raw.path} {_digest(text)}", timestamp)
     content: Any = MISSING
-    if place.resource is not None and place.role is not Role.OTHER:
-        record = _record(api, request, place, place.resource, source)
-        content = _content(api, place.resource, record, response)
+    if info.resource is not None and info.role is not Role.OTHER:
+        record = _record(api, request, info, info.resource, source)
+        content = _content(api, info.resource, record, response)
     if content is MISSING:
         content, source = example_of(response), source.enriched()
     answer = api.shaped_answer(status, response, content, source)
     return status, None if answer.media_type is None else answer.body
 
 
-def _success(operation: Operation, place: RoutePlace) -> tuple[int, Response]:
+def _success(operation: Operation, info: RouteInfo) -> tuple[int, Response]:
     if operation.method == "DELETE":
         return operation.success(204, 200, 202)
-    if operation.method == "POST" and place.role in (Role.COLLECTION, Role.VIEW):
+    if operation.method == "POST" and info.role in (Role.COLLECTION, Role.VIEW):
         return operation.success(201, 200, 202)
     return operation.success(200, 201, 202)
 
@@ -95,18 +95,18 @@ def _success(operation: Operation, place: RoutePlace) -> tuple[int, Response]:
 def _record(
     api: OpenApiDescription,
     request: CheckedRequest,
-    place: RoutePlace,
+    info: RouteInfo,
     resource: Resource,
     source: Source,
 ) -> Record:
     record = writable_fields(api, resource, sent_record(api, request, resource))
     path = request.path
-    scope = {key: path[name] for name, key in place.scope.items() if name in path}
-    is_new = request.operation.method == "POST" and place.role is not Role.ITEM
+    scope = {key: path[name] for name, key in info.scope.items() if name in path}
+    is_new = request.operation.method == "POST" and info.role is not Role.ITEM
     set_parents(api, resource, record, scope)
     set_times(api, resource, record, source.timestamp, is_new=is_new)
     id_name = resource.id_name
-    if id_name is not None and place.role is Role.ITEM:
+    if id_name is not None and info.role is Role.ITEM:
         record[id_name] = path[request.operation.route.segments[-1].strip("{}")]
     elif id_name is not None and is_new and record.get(id_name) is None:
         number = int(_digest(source.key), 16) % 1_000_000

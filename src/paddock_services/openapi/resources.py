@@ -54,7 +54,7 @@ class Resource(msgspec.Struct, frozen=True):
     is_listed: bool = False
 
 
-class RoutePlace(msgspec.Struct, frozen=True):
+class RouteInfo(msgspec.Struct, frozen=True):
     """The role of one route, and the resource that it is about."""
 
     role: Role
@@ -64,21 +64,21 @@ class RoutePlace(msgspec.Struct, frozen=True):
 
 
 class Resources:
-    """The resources of a document, and the place of each of its routes."""
+    """The resources of a document, and the role of each of its routes."""
 
     def __init__(self, routes: Routes, schemas: Schemas) -> None:
         self._schemas = schemas
         self._routes = {route.segments: route for route in routes.all}
         self.by_kind: dict[str, Resource] = {}
         self._kind_of_base: dict[tuple[str, ...], str] = {}
-        self._places: dict[str, RoutePlace] = {}
+        self._infos: dict[str, RouteInfo] = {}
         for base, members in sorted(self._bases().items(), key=_precedence):
             self._add(base, members)
         for route in routes.all:
-            self._places[route.template] = self._place(route)
+            self._infos[route.template] = self._make_info(route)
 
-    def place(self, route: PathRoute) -> RoutePlace:
-        return self._places[route.template]
+    def info(self, route: PathRoute) -> RouteInfo:
+        return self._infos[route.template]
 
     def named(self, name: str) -> Resource | None:
         """Find a resource by kind, noun or name of its schema, in any spelling."""
@@ -190,7 +190,7 @@ class Resources:
                 return names[wanted]
         return None
 
-    def _place(self, route: PathRoute) -> RoutePlace:
+    def _make_info(self, route: PathRoute) -> RouteInfo:
         segments = route.segments
         base = _nameless(segments[:-1] if route.is_item else segments)
         scope = _scope(segments, route.is_item)
@@ -198,15 +198,15 @@ class Resources:
         kind = self._kind_of_base.get(base)
         if kind is not None:
             role = Role.ITEM if route.is_item else Role.COLLECTION
-            return RoutePlace(role, self.by_kind[kind], scope, owners)
+            return RouteInfo(role, self.by_kind[kind], scope, owners)
         view = self._viewed(route)
         if view is not None:
-            return RoutePlace(Role.VIEW, view, scope, owners)
+            return RouteInfo(Role.VIEW, view, scope, owners)
         if "GET" in route.operations and {"PUT", "PATCH"} & route.operations.keys():
-            return RoutePlace(Role.SINGLETON, self._single(route, scope), scope, owners)
+            return RouteInfo(Role.SINGLETON, self._single(route, scope), scope, owners)
         if owners and len(segments) > 1 and is_parameter(segments[-2]):
-            return RoutePlace(Role.ACTION, self.by_kind[owners[-1][0]], scope, owners)
-        return RoutePlace(Role.OTHER, None, scope, owners)
+            return RouteInfo(Role.ACTION, self.by_kind[owners[-1][0]], scope, owners)
+        return RouteInfo(Role.OTHER, None, scope, owners)
 
     def _viewed(self, route: PathRoute) -> Resource | None:
         listing = self.listing(route)
@@ -229,10 +229,10 @@ class Resources:
 
     def _owners(self, segments: tuple[str, ...], is_item: bool) -> Iterable[tuple[str, str]]:
         end = len(segments) - 1 if is_item else len(segments)
-        for place in range(1, end):
-            kind = self._kind_of_base.get(_nameless(segments[:place]))
-            if kind is not None and is_parameter(segments[place]):
-                yield kind, segments[place].strip("{}")
+        for index in range(1, end):
+            kind = self._kind_of_base.get(_nameless(segments[:index]))
+            if kind is not None and is_parameter(segments[index]):
+                yield kind, segments[index].strip("{}")
 
 
 def _can_post(route: PathRoute) -> bool:

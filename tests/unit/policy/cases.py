@@ -15,7 +15,7 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import load
 from paddock.policy.rules import Limit, Match, Rule
 from paddock.policy.terms import Terms
-from paddock.policy.tools import Tool
+from paddock.policy.tools import ToolTerms
 
 SUPPORT_BOT = """\
 version: 1
@@ -91,10 +91,10 @@ def http(host: str, method: str = "GET", path: str = "/", **more: Any) -> Action
 # Small worlds, so that rules and actions often meet.
 TOOL_NAMES = ("read_it", "write_it", "undo_it", "rule_it")
 TOOLS = {
-    "read_it": Tool("read_it", Effect.READ),
-    "write_it": Tool("write_it", Effect.WRITE),
-    "undo_it": Tool("undo_it", Effect.WRITE, is_reversible=True),
-    "rule_it": Tool("rule_it", Effect.ADMIN),
+    "read_it": ToolTerms("read_it", Effect.READ),
+    "write_it": ToolTerms("write_it", Effect.WRITE),
+    "undo_it": ToolTerms("undo_it", Effect.WRITE, is_reversible=True),
+    "rule_it": ToolTerms("rule_it", Effect.ADMIN),
 }
 _names = st.sampled_from([*TOOL_NAMES, "*_it", "w*"])
 _expressions = st.sampled_from(["args.n > 3", "args.n == 0", "has(args.n)", "args.missing == 1"])

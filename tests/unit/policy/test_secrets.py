@@ -16,7 +16,7 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, dump, load
 from paddock.policy.network import network_of
 from paddock.policy.problems import PolicyError
-from paddock.policy.secrets import SecretSource, SecretTerms, secrets_of
+from paddock.policy.secrets import SecretScheme, SecretTerms, secrets_of
 from paddock.policy.terms import Terms
 
 HEAD = """\
@@ -43,14 +43,14 @@ def problems(text: str) -> str:
 @pytest.mark.parametrize(
     ("source", "scheme", "place"),
     [
-        ("env:STRIPE_KEY", SecretSource.ENV, "STRIPE_KEY"),
-        ("file:~/keys/stripe", SecretSource.FILE, "~/keys/stripe"),
-        ("command:pass show stripe", SecretSource.COMMAND, "pass show stripe"),
-        ("keyring:stripe/test", SecretSource.KEYRING, "stripe/test"),
-        ("keyring:https://a.example/me", SecretSource.KEYRING, "https://a.example/me"),
+        ("env:STRIPE_KEY", SecretScheme.ENV, "STRIPE_KEY"),
+        ("file:~/keys/stripe", SecretScheme.FILE, "~/keys/stripe"),
+        ("command:pass show stripe", SecretScheme.COMMAND, "pass show stripe"),
+        ("keyring:stripe/test", SecretScheme.KEYRING, "stripe/test"),
+        ("keyring:https://a.example/me", SecretScheme.KEYRING, "https://a.example/me"),
     ],
 )
-def test_a_source_is_one_of_four(source: str, scheme: SecretSource, place: str) -> None:
+def test_a_source_is_one_of_four(source: str, scheme: SecretScheme, place: str) -> None:
     found = secrets_of(secret(**{"from": source}))["KEY"]
     assert (found.scheme, found.place) == (scheme, place)
 

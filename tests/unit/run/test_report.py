@@ -126,7 +126,7 @@ def test_run_is_running_while_its_writer_lives_and_interrupted_after(tmp_path: P
     place = tmp_path / "runs" / "r1"
 
     assert report_of(place).state == "running"
-    gate._journal._place.release()  # as the kernel does for a process that is gone
+    gate._journal._run_directory.release()  # as the kernel does for a process that is gone
     del gate
     gc.collect()
     assert report_of(place).state == "interrupted"

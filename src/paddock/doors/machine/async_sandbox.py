@@ -8,10 +8,11 @@ import asyncio
 import builtins
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from paddock.doors.machine.calls import (
     CommandCalls,
+    CommandKeywords,
     CommandOptions,
     DefaultTimeout,
     FileCalls,
@@ -62,14 +63,7 @@ class AsyncCommands(Face):
         self,
         cmd: str | list[str],
         background: Literal[False] = False,
-        *,
-        envs: Mapping[str, str] | None = ...,
-        cwd: str | None = ...,
-        on_stdout: TextCallback | None = ...,
-        on_stderr: TextCallback | None = ...,
-        stdin: bool | str | bytes = ...,
-        binary: bool = ...,
-        timeout: Timeout | DefaultTimeout = ...,
+        **options: Unpack[CommandKeywords],
     ) -> CommandResult: ...
 
     @overload
@@ -77,14 +71,7 @@ class AsyncCommands(Face):
         self,
         cmd: str | list[str],
         background: Literal[True],
-        *,
-        envs: Mapping[str, str] | None = ...,
-        cwd: str | None = ...,
-        on_stdout: TextCallback | None = ...,
-        on_stderr: TextCallback | None = ...,
-        stdin: bool | str | bytes = ...,
-        binary: bool = ...,
-        timeout: Timeout | DefaultTimeout = ...,
+        **options: Unpack[CommandKeywords],
     ) -> AsyncCommandHandle: ...
 
     async def run(

@@ -10,7 +10,7 @@ import signal as signals
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
@@ -41,6 +41,18 @@ class DefaultTimeout(enum.Enum):
 
     def __repr__(self) -> str:
         return f"<{self.value:g} s, without end in the background>"
+
+
+class CommandKeywords(TypedDict, total=False):
+    """The keyword arguments of `commands.run`."""
+
+    envs: Mapping[str, str] | None
+    cwd: str | None
+    on_stdout: TextCallback | None
+    on_stderr: TextCallback | None
+    stdin: bool | str | bytes
+    binary: bool
+    timeout: Timeout | DefaultTimeout
 
 
 class CommandOptions(msgspec.Struct, frozen=True):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import builtins
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from paddock.doors.machine.calls import (
     CommandCalls,
+    CommandKeywords,
     CommandOptions,
     DefaultTimeout,
     FileCalls,
@@ -59,14 +60,7 @@ class Commands(Face):
         self,
         cmd: str | list[str],
         background: Literal[False] = False,
-        *,
-        envs: Mapping[str, str] | None = ...,
-        cwd: str | None = ...,
-        on_stdout: TextCallback | None = ...,
-        on_stderr: TextCallback | None = ...,
-        stdin: bool | str | bytes = ...,
-        binary: bool = ...,
-        timeout: Timeout | DefaultTimeout = ...,
+        **options: Unpack[CommandKeywords],
     ) -> CommandResult: ...
 
     @overload
@@ -74,14 +68,7 @@ class Commands(Face):
         self,
         cmd: str | list[str],
         background: Literal[True],
-        *,
-        envs: Mapping[str, str] | None = ...,
-        cwd: str | None = ...,
-        on_stdout: TextCallback | None = ...,
-        on_stderr: TextCallback | None = ...,
-        stdin: bool | str | bytes = ...,
-        binary: bool = ...,
-        timeout: Timeout | DefaultTimeout = ...,
+        **options: Unpack[CommandKeywords],
     ) -> CommandHandle: ...
 
     def run(

@@ -13,8 +13,8 @@ from paddock.model.errors import InvalidInput
 
 
 def readable(hint: Any) -> tuple[Any, Any]:
-    """The hint and its pydantic adapter. Raises InvalidInput when JSON cannot say its values, or
-    when they would not be the same after it said them."""
+    """Return the hint and its pydantic adapter. Raises InvalidInput for types whose values JSON
+    cannot express, or that do not survive the round trip."""
     from pydantic import PydanticUserError, TypeAdapter
 
     try:
@@ -32,7 +32,7 @@ def readable(hint: Any) -> tuple[Any, Any]:
 
 
 def described(hint: Any) -> str | None:
-    """What `Annotated[T, "words"]` or a pydantic Field in it says of the parameter."""
+    """Return what `Annotated[T, "text"]` or a pydantic Field in it says about the parameter."""
     for one in getattr(hint, "__metadata__", ()):
         words = one if isinstance(one, str) else getattr(one, "description", None)
         if isinstance(words, str) and words:
@@ -50,7 +50,7 @@ def _has_secret(schema: Any) -> bool:
 
 
 def _for_pydantic(hint: Any) -> Any:
-    """Before Python 3.12 pydantic takes only the TypedDict of typing_extensions."""
+    """Replace TypedDict: before Python 3.12 pydantic takes only that of typing_extensions."""
     if sys.version_info >= (3, 12):
         return hint
     if typing.is_typeddict(hint):

@@ -21,7 +21,7 @@ from paddock.doors.tools.toolset import Tools
 
 
 def anthropic_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """The tools as `tools=` of messages takes them."""
+    """Return the tools as `tools=` of messages takes them."""
     return [
         {"name": one.name, "description": one.description, "input_schema": dict(one.schema)}
         for one in tools
@@ -31,7 +31,7 @@ def anthropic_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
 def dispatch_anthropic(
     tools: Tools, message: Any, *, context: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """Makes the tool uses of a message, or of a list of its blocks, and gives the blocks that
+    """Make the tool uses of a message, or of a list of its blocks, and return the blocks that
     answer them, for the content of the next user message."""
     calls = list(_calls(message))
     return list(map(_block, answers(tools, calls, context_of(message, context))))
@@ -40,7 +40,7 @@ def dispatch_anthropic(
 async def adispatch_anthropic(
     tools: Tools, message: Any, *, context: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
-    """The same for async code: the calls are made at once."""
+    """Do the same for async code: the calls are made concurrently."""
     calls = list(_calls(message))
     return list(map(_block, await aanswers(tools, calls, context_of(message, context))))
 

@@ -24,7 +24,7 @@ _Dump = Callable[["BaseModel"], str]
 
 
 def json_text(raw: str | Mapping[str, Any]) -> str:
-    """The arguments as JSON text of bounded size. What has no JSON is refused."""
+    """Return the arguments as JSON text of bounded size. What has no JSON form is refused."""
     if isinstance(raw, str):
         text = raw.strip() or "{}"  # models send nothing at all for a tool without parameters
     elif isinstance(raw, Mapping):
@@ -42,7 +42,7 @@ def json_text(raw: str | Mapping[str, Any]) -> str:
 
 
 def object_of(raw: str | Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments as a JSON object of its own: nobody else holds a part of it."""
+    """Return the arguments as a JSON object of its own: nobody else holds a part of it."""
     text = json_text(raw)
     try:
         value = json.loads(text, parse_constant=_no_constant)
@@ -56,8 +56,8 @@ def object_of(raw: str | Mapping[str, Any]) -> dict[str, Any]:
 def normal_form(
     model: type[BaseModel], raw: str | Mapping[str, Any], dump: _Dump, *, is_strict: bool
 ) -> dict[str, Any]:
-    """What the model makes of the arguments, defaults included, as JSON that it reads again as the
-    same."""
+    """Return what the model makes of the arguments, defaults included, as JSON that it reads again
+    as the same."""
     given = json_text(raw)
     if "NaN" in given or "Infinity" in given:
         object_of(given)  # pydantic would take them for null
@@ -72,16 +72,16 @@ def normal_form(
 def made_from(
     model: type[BaseModel], arguments: Mapping[str, Any], dump: _Dump, *, is_strict: bool
 ) -> BaseModel:
-    """What the model makes of arguments in their one form, anew: nobody else holds a part of it.
-    Raises InvalidArguments for any others (a person's edit), because then it was not decided on
-    what the tool would get."""
+    """Return what the model makes of arguments in normal form, made anew: nobody else holds a part
+    of it. Raises InvalidArguments for any others (a person's edit), because then the decision was
+    not about what the tool would get."""
     made = validated(model, json_text(arguments), is_strict=is_strict)
     _check_form(object_of(dump(made)), arguments)
     return made
 
 
 def validated(model: type[BaseModel], text: str, *, is_strict: bool) -> BaseModel:
-    """An instance of the model. Raises InvalidArguments with all that is wrong."""
+    """Return an instance of the model. Raises InvalidArguments with everything that is wrong."""
     from pydantic import ValidationError
 
     try:
@@ -148,7 +148,7 @@ class SchemaReader(msgspec.Struct, frozen=True):
         return given
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What the tool gets, made anew."""
+        """Return what the tool gets, made anew."""
         form = self.read(arguments)
         _check_form(form, arguments)
         return form
@@ -167,7 +167,7 @@ class ModelReader(msgspec.Struct, frozen=True):
         return normal_form(self.model, raw, _dumped, is_strict=False)
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What the tool gets, of its own types, made anew."""
+        """Return what the tool gets, of its own types, made anew."""
         made = made_from(self.model, arguments, _dumped, is_strict=False)
         return {name: getattr(made, name) for name in type(made).model_fields}
 

@@ -20,7 +20,7 @@ from paddock.model.errors import InvalidInput
 from paddock.model.events import InvalidCall
 from paddock.policy.decide import Policy
 from paddock.policy.effects import STRICTNESS
-from paddock.policy.tools import Tool as Declared
+from paddock.policy.tools import ToolTerms
 
 MAX_NESTING = 16  # tools that call tools; each level may hold a thread
 _MAX_RECORDED = 2000
@@ -48,7 +48,8 @@ _inside: contextvars.ContextVar[_Inside | None] = contextvars.ContextVar("inside
 def entry(
     policy: Policy, name: str, effect: Effect | None = None, is_reversible: bool | None = None
 ) -> Entry:
-    """Raises InvalidInput when the file does not declare the tool, or is stricter than the code."""
+    """Return the entry of a tool. Raises InvalidInput when the file does not declare the tool, or
+    is stricter than the code."""
     declared = policy.tools.get(name)
     if declared is None:
         written = f"{{effect: {effect or Effect.WRITE}}}"
@@ -81,7 +82,7 @@ async def cross(
     preview: Preview | None = None,
     context: Mapping[str, Any] | None = None,
 ) -> ToolResult:
-    """Takes a call across. `arguments` must be JSON that nobody else holds."""
+    """Take a call through the gate. `arguments` must be JSON that nobody else holds."""
     outer = _inside.get()
     depth = 0 if outer is None else outer.depth
     if depth >= MAX_NESTING:
@@ -122,8 +123,8 @@ def record_invalid(gate: Gate, result: ToolResult, context: Mapping[str, Any] | 
     return result
 
 
-def _effects(declared: Declared) -> tuple[Effect, Effect]:
-    """The strictest and the loosest effect that the file gives the tool."""
+def _effects(declared: ToolTerms) -> tuple[Effect, Effect]:
+    """Return the strictest and the loosest effect that the file gives the tool."""
     if isinstance(declared.effect, Effect):
         return declared.effect, declared.effect
     effects = [effect for effect, condition in declared.effect if condition is not False]

@@ -142,7 +142,7 @@ class _Words(msgspec.Struct, frozen=True):
 
 
 def effect_of(value: str | Effect | None) -> Effect | None:
-    """The effect of that name. Raises InvalidInput."""
+    """Return the effect of that name. Raises InvalidInput."""
     if value is None:
         return None
     try:

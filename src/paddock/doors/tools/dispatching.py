@@ -37,19 +37,19 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def part(value: Any, name: str) -> Any:
-    """A part of a message, which may be a mapping or an object of a vendor's package."""
+    """Return a part of a message, which may be a mapping or an object of a vendor's package."""
     if isinstance(value, Mapping):
         return value.get(name)
     return getattr(value, name, None)
 
 
 def parts(value: Any) -> list[Any]:
-    """The value when it is a list, else none."""
+    """Return the value when it is a list, else an empty list."""
     return list(value) if isinstance(value, list | tuple) else []
 
 
 def made_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
-    """A call out of what the message has. Arguments are checked when they are read."""
+    """Return a call from the parts of a message. Arguments are checked when they are read."""
     if not isinstance(call_id, str) or not call_id:
         return ToolCall("", str(name)[:_MAX_ID], arguments, "The call has no id.")
     if not isinstance(name, str) or not name:
@@ -60,7 +60,7 @@ def made_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
 
 
 def answers(tools: Tools, calls: Iterable[ToolCall], context: Mapping[str, Any]) -> list[Answer]:
-    """Answers to all calls, made one after the other on the caller's thread."""
+    """Answer all calls one after the other on the caller's thread."""
     found = []
     for call in _checked(calls):
         if call.problem is not None:
@@ -74,7 +74,7 @@ def answers(tools: Tools, calls: Iterable[ToolCall], context: Mapping[str, Any])
 async def aanswers(
     tools: Tools, calls: Iterable[ToolCall], context: Mapping[str, Any]
 ) -> list[Answer]:
-    """Answers to all calls, made at once, in the order in which they were asked."""
+    """Answer all calls concurrently, in the order in which they were asked."""
 
     async def one(call: ToolCall) -> Answer:
         if call.problem is not None:
@@ -89,7 +89,8 @@ async def aanswers(
 
 
 def context_of(message: Any, context: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is known of where the calls come from; the caller knows better than the message."""
+    """Return what is known about the origin of the calls; the caller's context overrides the
+    message's."""
     model = part(message, "model")
     known = {"model": model[:_MAX_ID]} if isinstance(model, str) else {}
     return {**known, **(context or {})}

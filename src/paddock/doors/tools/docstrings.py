@@ -28,7 +28,7 @@ class Docstring(msgspec.Struct):
 
 
 def parse(text: str | None) -> Docstring:
-    """What the text says; a docstring of no known style is all summary."""
+    """Parse a docstring; one of no known style is all summary."""
     lines = inspect.cleandoc(text or "").splitlines()
     found = Docstring()
     summary: list[str] = []
@@ -44,7 +44,8 @@ def parse(text: str | None) -> Docstring:
 
 
 def _section(lines: list[str], at: int, found: Docstring) -> int:
-    """Reads the section that begins there, and says where it ends; there, if none begins."""
+    """Read the section that begins at a line, and return where it ends; the same line, if none
+    begins."""
     line = lines[at]
     if at + 1 < len(lines) and line.strip() and re.fullmatch(r"-{3,}\s*", lines[at + 1]):
         end = _end_of_numpy(lines, at + 2)
@@ -65,7 +66,7 @@ def _section(lines: list[str], at: int, found: Docstring) -> int:
 
 
 def _read_items(lines: list[str], pattern: re.Pattern[str], found: Docstring) -> None:
-    """An item begins at the margin; what is indented below goes on with it."""
+    """Read items: one begins at the margin, and indented lines below continue it."""
     names: list[str] = []
     for line in lines:
         item = pattern.fullmatch(line)

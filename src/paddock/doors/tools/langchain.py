@@ -36,8 +36,8 @@ _call_id: contextvars.ContextVar[str | None] = contextvars.ContextVar("call_id",
 def from_langchain(
     gate: Gate, tool: T, *, effect: str | Effect | None = None, reversible: bool | None = None
 ) -> T:
-    """The same tool, but what runs it crosses the gate. A refusal is the tool's output; what the
-    tool raises, it raises as before. Arguments that LangChain injects are not the agent's: they
+    """Return the same tool, whose calls go through the gate. A refusal is the tool's output; what
+    the tool raises, it raises as before. Arguments that LangChain injects are not the agent's: they
     are passed on and not decided on."""
     found: Any = tool
     if not callable(getattr(found, "_run", None)) or not isinstance(found.name, str):
@@ -72,7 +72,7 @@ class _Gated(msgspec.Struct, frozen=True):
     shape: _Shape
 
     def across(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function of the tool, plain or async as before, on the other side of the gate."""
+        """Return a function of the tool, plain or async as before, that goes through the gate."""
 
         def plain(*args: Any, **kwargs: Any) -> Any:
             return self._given_back(wait_for(self._cross(function, args, kwargs)))
@@ -123,7 +123,8 @@ class _Gated(msgspec.Struct, frozen=True):
 
 
 def _gated_class(kind: type, gated: _Gated) -> type:
-    """The tool's class with its ways in replaced; their signatures stay, LangChain reads them."""
+    """Return the tool's class with its entry points replaced; their signatures stay, because
+    LangChain reads them."""
     body: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
     for name in ("_run", "_arun"):
         # The usual `_arun` calls `_run` on a thread, and so crosses there.
@@ -152,7 +153,7 @@ def _as_method(call: Callable[..., Any], original: Callable[..., Any]) -> Callab
 
 
 def _noting_id(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Keeps the id of the call, for the record: the tool itself is not told."""
+    """Wrap a function to record the id of the call; the tool itself does not get it."""
 
     @functools.wraps(original)
     def noting(self: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -174,7 +175,7 @@ def _noting_id(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _has_own(kind: type, name: str) -> bool:
-    """Whether anything but LangChain's own base class defines it."""
+    """Return whether anything but LangChain's own base class defines it."""
     for one in kind.__mro__:
         if name in vars(one):
             return one.__module__ != "langchain_core.tools.base"
@@ -199,7 +200,7 @@ def _names(tool: Any, fields: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _old_schema(offered: Any) -> Mapping[str, Any]:
-    """Of a model of pydantic's first version."""
+    """Return the schema of a pydantic 1 model."""
     schema = getattr(offered, "schema", None)
     found = schema() if callable(schema) else {}
     return found if isinstance(found, Mapping) else {}

@@ -28,8 +28,8 @@ T = TypeVar("T")
 def from_openai_agents(
     gate: Gate, tool: T, *, effect: str | Effect | None = None, reversible: bool | None = None
 ) -> T:
-    """The same tool, but what invokes it crosses the gate. A refusal is the tool's output; what
-    the tool raises, it raises as before."""
+    """Return the same tool, whose invocations go through the gate. A refusal is the tool's output;
+    what the tool raises, it raises as before."""
     found: Any = tool
     if not callable(getattr(found, "on_invoke_tool", None)):
         raise InvalidInput(f"{type(tool).__name__} is no function tool: it has no on_invoke_tool")

@@ -23,19 +23,20 @@ _Context = Mapping[str, Any] | None
 
 
 def openai_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """The tools as `tools=` of chat completions takes them."""
+    """Return the tools as `tools=` of chat completions takes them."""
     return [{"type": "function", "function": _function(one)} for one in tools]
 
 
 def openai_responses_tools(tools: Iterable[Tool]) -> list[dict[str, Any]]:
-    """The tools as `tools=` of responses takes them. Not strict: optional parameters stay so."""
+    """Return the tools as `tools=` of responses takes them. They are not strict: optional
+    parameters stay optional."""
     return [{"type": "function", **_function(one), "strict": False} for one in tools]
 
 
 def dispatch_openai(
     tools: Tools, message: Any, *, context: _Context = None
 ) -> list[dict[str, Any]]:
-    """Makes the tool calls of a completion, of its message, or of a list of calls, and gives the
+    """Make the tool calls of a completion, of its message, or of a list of calls, and return the
     tool messages that answer them, one for each call."""
     calls = list(_chat_calls(message))
     return list(map(_message, answers(tools, calls, context_of(message, context))))
@@ -44,7 +45,7 @@ def dispatch_openai(
 async def adispatch_openai(
     tools: Tools, message: Any, *, context: _Context = None
 ) -> list[dict[str, Any]]:
-    """The same for async code: the calls are made at once."""
+    """Do the same for async code: the calls are made concurrently."""
     calls = list(_chat_calls(message))
     return list(map(_message, await aanswers(tools, calls, context_of(message, context))))
 
@@ -52,7 +53,7 @@ async def adispatch_openai(
 def dispatch_openai_responses(
     tools: Tools, response: Any, *, context: _Context = None
 ) -> list[dict[str, Any]]:
-    """Makes the function calls of a response, or of a list of its items, and gives the items that
+    """Make the function calls of a response, or of a list of its items, and return the items that
     answer them."""
     calls = list(_response_calls(response))
     return list(map(_item, answers(tools, calls, context_of(response, context))))
@@ -61,7 +62,7 @@ def dispatch_openai_responses(
 async def adispatch_openai_responses(
     tools: Tools, response: Any, *, context: _Context = None
 ) -> list[dict[str, Any]]:
-    """The same for async code: the calls are made at once."""
+    """Do the same for async code: the calls are made concurrently."""
     calls = list(_response_calls(response))
     return list(map(_item, await aanswers(tools, calls, context_of(response, context))))
 

@@ -47,8 +47,8 @@ class Parameters(msgspec.Struct, frozen=True):
     def of(
         cls, function: Callable[..., Any], about: Mapping[str, str], *, is_method: bool = False
     ) -> Parameters:
-        """Raises InvalidInput for a function that an agent cannot call. `about` describes the
-        parameters. Of a method the first one is left out."""
+        """Inspect a function. Raises InvalidInput for one that an agent cannot call. `about`
+        describes the parameters. For a method the first one is left out."""
         signature = _signature(function, is_method=is_method)
         hints = _hints(function)
         offered: dict[str, _Offered] = {}
@@ -62,12 +62,12 @@ class Parameters(msgspec.Struct, frozen=True):
         return cls(signature, _schema(model), hints, model, fields, unwritten)
 
     def read(self, raw: str | Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments in their one form, defaults included. Raises InvalidArguments."""
+        """Return the arguments in normal form, defaults included. Raises InvalidArguments."""
         return normal_form(self._model, raw, self._dumped, is_strict=True)
 
     def call(self, arguments: Mapping[str, Any]) -> Call:
-        """What to call the function with: values of its types that nobody else holds. Raises
-        InvalidArguments for arguments that are not in their one form."""
+        """Return what to call the function with: values of its types that nobody else holds. Raises
+        InvalidArguments for arguments that are not in normal form."""
         made = made_from(self._model, arguments, self._dumped, is_strict=True)
         values = {name: getattr(made, self._fields[name]) for name in arguments}
         args = []
@@ -77,7 +77,7 @@ class Parameters(msgspec.Struct, frozen=True):
         return Call(tuple(args), values)
 
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments of a plain call by name. Raises InvalidArguments."""
+        """Return the arguments of a plain call by name. Raises InvalidArguments."""
         try:
             return dict(self.signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
@@ -134,7 +134,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _annotated(function: Any) -> Any:
-    """The function that carries the annotations."""
+    """Return the function that carries the annotations."""
     while isinstance(function, functools.partial):
         function = function.func
     function = inspect.unwrap(function)
@@ -144,7 +144,7 @@ def _annotated(function: Any) -> Any:
 
 
 def _bound_by_partial(function: Any) -> frozenset[str]:
-    """What the host has fixed; an agent can neither see nor change it."""
+    """Return what the host has fixed; an agent can neither see nor change it."""
     if not isinstance(function, functools.partial):
         return frozenset()
     return frozenset(function.keywords) | _bound_by_partial(function.func)

@@ -12,8 +12,8 @@ _MAX_ERROR = 4000
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON. Models, dataclasses, structs, dates and the like as what they say; what
-    has no JSON as its representation."""
+    """Return the value as JSON. Models, dataclasses, structs, dates and the like are converted;
+    anything without a JSON form becomes its representation."""
     if value is None or type(value) in (str, bool, int):
         return value
     from pydantic_core import to_json
@@ -32,7 +32,7 @@ def _unknown(value: Any) -> Any:
 
 
 def rendered(value: Any) -> str:
-    """The value as a model reads it: a text as it is, all else as JSON."""
+    """Return the value as a model reads it: a text as it is, everything else as JSON."""
     simple = plain(value)
     if simple is None:
         return "Done."
@@ -40,7 +40,7 @@ def rendered(value: Any) -> str:
 
 
 def said(error: BaseException) -> str:
-    """The type and the words of an exception, also of one that cannot be printed."""
+    """Return the type and the message of an exception, also of one that cannot be printed."""
     try:
         words = str(error)
     except Exception:  # it is the tool's own object
@@ -49,7 +49,7 @@ def said(error: BaseException) -> str:
 
 
 def shown(value: Any) -> str:
-    """The representation, or the type of what has none."""
+    """Return the representation, or the type where that fails."""
     try:
         text = repr(value)[:_MAX_ERROR]
     except Exception:

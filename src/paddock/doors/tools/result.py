@@ -35,7 +35,7 @@ class ToolResult(msgspec.Struct, frozen=True):
         )
 
     def unwrap(self) -> Any:
-        """The value, for a caller in Python; raises a ToolError where there is none."""
+        """Return the value, for a caller in Python; raises a ToolError where there is none."""
         match self.outcome:
             case Outcome.DONE | Outcome.SIMULATED:
                 return self.value
@@ -51,8 +51,9 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 def of_receipt(name: str, receipt: Receipt, changed: Mapping[str, Any] | None) -> ToolResult:
-    """What came of the call. `changed`: the arguments that it was carried out with, where a person
-    gave others. A stand-in or a fault looks to the agent like the real thing."""
+    """Return the result of a call from its receipt. `changed` has the arguments that it was
+    executed with, where a person gave others. A stand-in or a fault looks to the agent like the
+    real thing."""
     return ToolResult(
         name=name,
         text=_text(name, receipt) + _told(changed),
@@ -67,7 +68,8 @@ def of_receipt(name: str, receipt: Receipt, changed: Mapping[str, Any] | None) -
 
 
 def invalid(name: str, text: str) -> ToolResult:
-    """The call was no call: an unknown tool, or arguments that do not fit."""
+    """Return the result of a call that was invalid: an unknown tool, or arguments that do not
+    fit."""
     return ToolResult(name, text, is_error=True)
 
 
@@ -95,7 +97,7 @@ def _drafted(name: str, receipt: Receipt) -> str:
 
 
 def _why(receipt: Receipt) -> str | None:
-    """Of a refusal what stood in the way, which may be a person's no; else what was decided."""
+    """Return the reason of a refusal, which may be a person's; else what was decided."""
     if receipt.outcome is Outcome.REFUSED or receipt.decision is None:
         return receipt.error
     return receipt.decision.why

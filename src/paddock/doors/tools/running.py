@@ -33,8 +33,8 @@ class Ran(msgspec.Struct, frozen=True):
 async def run(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], *, is_here: bool
 ) -> Ran:
-    """Calls the function and waits for all of it: what it returns to be awaited is awaited, and
-    a generator is run to its end, so that no effect of it comes after the call was settled."""
+    """Call the function and wait for all of it: an awaitable result is awaited, and a generator is
+    run to its end, so that no effect comes after the call was settled."""
     try:
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             ran = Ran(function(*args, **kwargs))
@@ -56,7 +56,7 @@ async def run(
 
 
 def wait_for(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine from plain code. On the thread of a running loop, which then stands still,
+    """Run a coroutine from plain code. On the thread of a running loop, which is blocked meanwhile,
     it runs on another thread, so it does not wait for that loop."""
     try:
         asyncio.get_running_loop()
@@ -136,7 +136,7 @@ def _beside(work: Coroutine[Any, Any, T]) -> T:
 
 
 def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
-    """Ends what a function left behind on its loop."""
+    """End what a function left behind on its loop."""
     left = asyncio.all_tasks(loop)
 
     async def end() -> None:

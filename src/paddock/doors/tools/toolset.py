@@ -23,8 +23,8 @@ class Tools:
     """The tools of one agent. Iterating gives them in the order in which they were given."""
 
     def __init__(self, gate: Gate, tools: Iterable[Tool | Callable[..., Any]]) -> None:
-        """Raises InvalidInput for a tool that the paddock file does not declare, or that says
-        less of its effect than the file, and for two of one name."""
+        """Check the tools. Raises InvalidInput for a tool that the paddock file does not declare,
+        or whose effect is looser than the file says, and for two tools of one name."""
         self.gate = gate
         self._tools: dict[str, Tool] = {}
         self._entries: dict[str, Entry] = {}
@@ -47,8 +47,8 @@ class Tools:
         *,
         context: Mapping[str, Any] | None = None,
     ) -> ToolResult:
-        """Calls a tool and waits for what comes of it. Arguments are a mapping or JSON text.
-        A plain function runs on a thread, an async one on the caller's loop."""
+        """Call a tool and wait for its result. Arguments are a mapping or JSON text. A plain
+        function runs on a thread, an async one on the caller's loop."""
         return await self._call(name, arguments, context, is_here=False)
 
     def call(
@@ -58,12 +58,12 @@ class Tools:
         *,
         context: Mapping[str, Any] | None = None,
     ) -> ToolResult:
-        """The same for plain code; a plain function runs on the caller's thread. It may be used on
-        the thread of a running loop, but that loop stands still meanwhile: await `acall` there."""
+        """Do the same for plain code; a plain function runs on the caller's thread. It may be used
+        on the thread of a running loop, but blocks that loop meanwhile: await `acall` there."""
         return wait_for(self._call(name, arguments, context, is_here=True))
 
     async def carry_out(self, action: Action) -> Done:
-        """The executor of any action of these tools, for `gate.cross`: to send a draft, say."""
+        """Execute any action of these tools, for `gate.cross`: to send a draft, for example."""
         return await self._live(action.name, is_here=False)(action)
 
     async def _call(
@@ -124,7 +124,7 @@ class Tools:
 
 
 def done(ran: Ran) -> Done:
-    """What a function gave, for the agent and for the journal."""
+    """Return a function's result, for the agent and for the journal."""
     if ran.error is None:
         return Done(value=ran.value, record=plain(ran.value))
     error = ToolError(said(ran.error))

@@ -24,8 +24,8 @@ def wrap(
     reversible: bool | None = None,
     preview: Callable[..., Any] | None = None,
 ) -> F:
-    """The function, with its signature, plain or async as before, but each call crosses the gate.
-    What did not happen raises ToolRefused (ToolDrafted when it is a draft now), what failed
+    """Return the function, with its signature, plain or async as before, whose calls go through the
+    gate. What did not happen raises ToolRefused (ToolDrafted when it is a draft now), what failed
     ToolError with the function's own exception as its cause."""
     made = tool(effect=effect, reversible=reversible, name=name, preview=preview)(function)
     calls = _Calls(Tools(gate, [made]), made)
@@ -49,8 +49,8 @@ class _Calls:
 
 
 def _shaped(calls: _Calls, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Of the kind that the function is of. A generator has run to its end before its first item
-    is given, so that nothing of it happens after the call was settled."""
+    """Return a function of the same kind. A generator has run to its end before its first item is
+    yielded, so that nothing of it happens after the call was settled."""
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         return calls.plain(*args, **kwargs)
@@ -73,7 +73,7 @@ def _shaped(calls: _Calls, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dressed(made: Callable[..., Any], function: Callable[..., Any], of: Tool) -> Any:
-    """With the name, words and signature of the function, but without handing it out."""
+    """Set the name, docstring and signature of the function, but without exposing it."""
     functools.update_wrapper(made, function)
     del made.__wrapped__  # type: ignore[attr-defined]
     made.__signature__ = of.parameters.signature  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ from paddock.llm.prompt import Prompt, tally, text_in
 
 
 def prompt_of(body: Mapping[str, Any]) -> Prompt:
-    """The conversation of a request. Results of tools come as messages of the user: the last text
-    is what was asked, not what a tool gave."""
+    """Return the conversation of a request. Results of tools come as messages of the user: the last
+    text is what was asked, not what a tool returned."""
     messages = items(body.get("messages"))
     asked = [mapping(one).get("content") for one in messages if mapping(one).get("role") == "user"]
     texts = (text for content in reversed(asked) if (text := text_in(content)))
@@ -29,7 +29,7 @@ def prompt_of(body: Mapping[str, Any]) -> Prompt:
 
 
 def gather(gathered: AnswerBuilder, data: Mapping[str, Any]) -> None:
-    """One event of a stream."""
+    """Collect one event of a stream."""
     match data.get("type"):
         case "message_start":
             gather_message(gathered, mapping(data.get("message")))
@@ -47,7 +47,7 @@ def gather(gathered: AnswerBuilder, data: Mapping[str, Any]) -> None:
 
 
 def gather_message(gathered: AnswerBuilder, message: Mapping[str, Any]) -> None:
-    """A whole message, or the frame that a stream fills."""
+    """Collect a whole message, or the frame that a stream fills."""
     usage = mapping(message.get("usage"))
     gathered.name(message.get("id"), message.get("model"), usage.get("service_tier"))
     gathered.stop(message.get("stop_reason"))
@@ -59,7 +59,8 @@ def gather_message(gathered: AnswerBuilder, message: Mapping[str, Any]) -> None:
 
 
 def usage_of(gathered: AnswerBuilder) -> TokenUsage:
-    """Input tokens do not include those from the cache and those that went to it."""
+    """Return the tokens. Input tokens do not include those from the cache and those that went to
+    it."""
     cached = count(gathered.usage.get("cache_read_input_tokens"))
     cache_written = count(gathered.usage.get("cache_creation_input_tokens"))
     kept = gathered.detail("cache_creation").get("ephemeral_1h_input_tokens")

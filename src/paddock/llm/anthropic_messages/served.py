@@ -44,7 +44,7 @@ def read(body: Mapping[str, Any], recall: Recall) -> ModelRequest:
 
 
 def read_question(body: Mapping[str, Any], _: Recall) -> ModelRequest:
-    """A request whose answer is only counted has no `max_tokens`."""
+    """Parse a request whose tokens are only counted, which has no `max_tokens`."""
     model = model_of(body)
     transcript, count = Transcript(), 0
     system = [text_of(body.get("system"), "system")]
@@ -154,7 +154,7 @@ def _message(answer: ServedAnswer, asked: ModelRequest) -> dict[str, Any]:
 
 
 def _blocks(answer: ServedAnswer) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]], Any]]:
-    """Of each block how it opens, what is added to it, and how it is as a whole."""
+    """Yield each block as it opens, with the deltas that are added to it, and as a whole."""
     if answer.thinking is not None:
         yield _thinking(answer, answer.thinking)
     if answer.text is not None:

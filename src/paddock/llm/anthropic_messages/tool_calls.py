@@ -129,7 +129,7 @@ class MessagesCalls:
         return CallNotes((call.key,), completed)
 
     def _replacement(self, index: int, verdicts: Verdicts) -> list[dict[str, Any]]:
-        """A block of text at the same index, so that the blocks after it keep theirs."""
+        """Return a block of text at the same index, so that the blocks after it keep theirs."""
         call = self._blocks[index]
         assert call is not None
         text = refusal_text(call.name, verdicts[call.key] or "")

@@ -16,7 +16,7 @@ _SYSTEM = ("system", "developer")
 
 
 def prompt_of(body: Mapping[str, Any]) -> Prompt:
-    """The conversation of a request."""
+    """Return the conversation of a request."""
     messages = items(body.get("messages"))
     roles = [(mapping(one).get("role"), mapping(one).get("content")) for one in messages]
     system = next((content for role, content in roles if role in _SYSTEM), None)
@@ -31,7 +31,7 @@ def prompt_of(body: Mapping[str, Any]) -> Prompt:
 
 
 def gather(gathered: AnswerBuilder, data: Mapping[str, Any]) -> None:
-    """One chunk of a stream, or a whole completion."""
+    """Collect one chunk of a stream, or a whole completion."""
     gathered.name(data.get("id"), data.get("model"), data.get("service_tier"))
     gathered.fail(data.get("error"))
     gathered.count(data.get("usage"))
@@ -47,7 +47,7 @@ def gather(gathered: AnswerBuilder, data: Mapping[str, Any]) -> None:
 
 
 def usage_of(gathered: AnswerBuilder) -> TokenUsage:
-    """Prompt tokens include those from the cache."""
+    """Return the tokens. Prompt tokens include those from the cache."""
     read = gathered.detail("prompt_tokens_details")
     return TokenUsage(
         input=count(gathered.usage.get("prompt_tokens")),

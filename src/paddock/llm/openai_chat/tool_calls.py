@@ -214,7 +214,8 @@ class ChatCalls:
     def _take_out(
         self, number: int, holder: dict[str, Any], keys: Iterator[Hashable], verdicts: Verdicts
     ) -> bool:
-        """Takes the pieces of refused calls out of a delta or a message; whether there were any."""
+        """Take the pieces of refused calls out of a delta or a message. Return whether there were
+        any."""
         pieces = objects_in(holder, "tool_calls")
         kept = [piece for piece in pieces if not self._refuse(number, next(keys), holder, verdicts)]
         is_changed = len(kept) < len(pieces)
@@ -232,7 +233,7 @@ class ChatCalls:
     def _refuse(
         self, number: int, key: Hashable, holder: dict[str, Any], verdicts: Verdicts
     ) -> bool:
-        """Whether the call is refused; its first piece becomes the text that says so."""
+        """Return whether the call is refused; its first piece becomes the text that says so."""
         why = verdicts[key]
         if why is None:
             return False
@@ -246,7 +247,7 @@ class ChatCalls:
         return True
 
     def _renumber(self, number: int, pieces: list[dict[str, Any]], verdicts: Verdicts) -> bool:
-        """A client puts calls into a list by their index: a gap would break it."""
+        """Close the gaps that refused calls leave: clients put calls into a list by their index."""
         is_changed = False
         for piece in pieces:
             index = piece.get("index")
@@ -281,7 +282,7 @@ def _content(piece: dict[str, Any]) -> list[Any]:
 
 
 def _is_empty(data: dict[str, Any]) -> bool:
-    """Whether nothing is left that a client would look at."""
+    """Return whether nothing is left that a client would look at."""
     if data.get("usage"):
         return False
     return not any(choice.get("delta") or choice.get("finish_reason") for choice in data["choices"])

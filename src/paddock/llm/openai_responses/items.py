@@ -29,13 +29,13 @@ _NOT_ARGUMENTS = frozenset({"id", "call_id", "type", "status"})
 
 
 def is_call(item: dict[str, Any]) -> bool:
-    """Whether the agent is asked to do something, or to agree to something."""
+    """Return whether the agent is asked to do something, or to agree to something."""
     kind = item.get("type")
     return isinstance(kind, str) and kind.endswith(_CALL_ENDINGS) and kind not in _BY_SERVER
 
 
 def identity(item: dict[str, Any]) -> str:
-    """What all mentions of a call in one answer share."""
+    """Return the id that all mentions of a call in one answer share."""
     found = item.get("call_id") or item.get("id")
     if not isinstance(found, str) or len(found) > 256:
         raise Unreadable("a tool call has no id")
@@ -43,14 +43,15 @@ def identity(item: dict[str, Any]) -> str:
 
 
 def essence(item: dict[str, Any]) -> bytes:
-    """A digest of what two mentions of a call must agree in: all but how far it has come."""
+    """Return a digest of everything that two mentions of a call must agree in: all but its
+    progress."""
     rest = {key: value for key, value in item.items() if key not in ("status", "id")}
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).digest()
 
 
 def call_in(key: Hashable, item: dict[str, Any]) -> ToolCall:
-    """A finished item as a call. Calls of tools that the vendor defines are named after their kind,
-    and what they are to do is in the item itself."""
+    """Return the call of a finished item. Calls of tools that the vendor defines are named after
+    their kind, and their arguments are the item itself."""
     kind = str(item["type"])
     name = item.get("name")
     if not isinstance(name, str) or not 0 < len(name) <= 256:
@@ -65,13 +66,14 @@ def call_in(key: Hashable, item: dict[str, Any]) -> ToolCall:
 
 
 def text_field(item: dict[str, Any]) -> str:
-    """The arguments of an item as their pieces are streamed; empty where they are no text."""
+    """Return the arguments of an item as their pieces are streamed; empty where they are no
+    text."""
     text = item.get("input" if item.get("type") == "custom_tool_call" else "arguments")
     return text if isinstance(text, str) else ""
 
 
 def stand_in(call_id: str, name: str, why: str) -> dict[str, Any]:
-    """The message that says that a call was refused."""
+    """Return the message that says that a call was refused."""
     part = {"type": "output_text", "text": refusal_text(name, why), "annotations": []}
     return {
         "id": f"msg_{call_id}",
@@ -83,7 +85,7 @@ def stand_in(call_id: str, name: str, why: str) -> dict[str, Any]:
 
 
 def opening_events(message: dict[str, Any], output_index: int) -> list[dict[str, Any]]:
-    """The events that stream a stand-in, up to and without its end."""
+    """Return the events that stream such a message, up to and without its end."""
     part = message["content"][0]
     place = {"item_id": message["id"], "output_index": output_index, "content_index": 0}
     started = {**message, "status": "in_progress", "content": []}
@@ -97,7 +99,7 @@ def opening_events(message: dict[str, Any], output_index: int) -> list[dict[str,
 
 
 def closing_event(message: dict[str, Any], output_index: int) -> dict[str, Any]:
-    """The end of a stand-in."""
+    """Return the event that ends such a message."""
     return {"type": "response.output_item.done", "output_index": output_index, "item": message}
 
 

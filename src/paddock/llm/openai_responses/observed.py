@@ -16,7 +16,7 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed", "respon
 
 
 def prompt_of(body: Mapping[str, Any]) -> Prompt:
-    """The conversation of a request."""
+    """Return the conversation of a request."""
     given = body.get("input")
     turns = items(given) if not isinstance(given, str) else [{"role": "user", "content": given}]
     roles = [(mapping(one).get("role"), mapping(one).get("content")) for one in turns]
@@ -32,7 +32,7 @@ def prompt_of(body: Mapping[str, Any]) -> Prompt:
 
 
 def gather(gathered: AnswerBuilder, data: Mapping[str, Any]) -> None:
-    """One event of a stream."""
+    """Collect one event of a stream."""
     kind = data.get("type")
     if kind in ("response.output_text.delta", "response.refusal.delta"):
         gathered.say(data.get("delta"))
@@ -49,7 +49,7 @@ def gather(gathered: AnswerBuilder, data: Mapping[str, Any]) -> None:
 def gather_response(
     gathered: AnswerBuilder, response: Mapping[str, Any], *, is_streamed: bool = False
 ) -> None:
-    """A whole response. After a stream, its text is known already."""
+    """Collect a whole response. After a stream, its text is known already."""
     gathered.name(response.get("id"), response.get("model"), response.get("service_tier"))
     gathered.count(response.get("usage"))
     gathered.fail(response.get("error"))
@@ -64,7 +64,7 @@ def gather_response(
 
 
 def usage_of(gathered: AnswerBuilder) -> TokenUsage:
-    """Input tokens include those from the cache."""
+    """Return the tokens. Input tokens include those from the cache."""
     read = gathered.detail("input_tokens_details")
     return TokenUsage(
         input=count(gathered.usage.get("input_tokens")),

@@ -144,7 +144,7 @@ def _add(transcript: Transcript, item: Mapping[str, Any]) -> None:
 
 
 def _begun(answer: ServedAnswer, asked: ModelRequest) -> dict[str, Any]:
-    """A response before it has said anything."""
+    """Return a response that has no output yet."""
     given = {key: asked.body.get(key) for key in _ECHOED}
     return {
         "id": answer.id("resp_", 32),

@@ -14,13 +14,13 @@ from paddock.policy.section import (
     INVALID,
     ByType,
     Cursor,
-    Form,
     JsonSchema,
     Key,
     ListOf,
     MapOf,
     Section,
     Value,
+    ValueForm,
     as_given,
     builder,
     duration,
@@ -45,7 +45,7 @@ class CopiedFile(msgspec.Struct, frozen=True):
 class AsWritten(msgspec.Struct, frozen=True):
     """A value that must be of a form and stays as it is written."""
 
-    form: Form
+    form: ValueForm
     prepare: Callable[[Any], Any] | None = None
 
     def read(self, value: Any, cursor: Cursor) -> Any:
@@ -79,7 +79,7 @@ def _parse_version(value: Any) -> int:
     raise InvalidInput(f"{value!r:.60} is not known here", hint="write 1")
 
 
-def _axis(form: Form) -> Key:
+def _axis(form: ValueForm) -> Key:
     return Key(ListOf(form, MAX_AXIS, least=1))
 
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from paddock.model.errors import InvalidInput
+from paddock.model.sizes import parse_size
 from paddock.world.context import Context
 
 PEN_OPTIONS = {
@@ -15,8 +16,6 @@ PEN_OPTIONS = {
     "ready_s": "how long it may take to be ready",
 }
 _MEMORY = 2 << 30
-_UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-_SIZE = re.compile(r"(\d{1,6})\s*(KiB|MiB|GiB)")
 _MIN_MEMORY = 64 << 20  # with less not even an interpreter starts
 _READY_S, _MAX_READY_S = 10.0, 300.0
 
@@ -46,8 +45,7 @@ def memory(context: Context) -> int:
     text = context.options.get("memory")
     if text is None:
         return _MEMORY
-    match = _SIZE.fullmatch(str(text))
-    size = int(match[1]) * _UNITS[match[2]] if match else 0
+    size = parse_size(text, "memory")
     if size < _MIN_MEMORY:
         raise InvalidInput(f"memory: {text!r} is no size of at least 64MiB, as 512MiB or 2GiB")
     return size

@@ -87,7 +87,7 @@ class Walk:
         yield from sorted(deleting, key=lambda one: -len(one.route.segments))
 
     def _creates(self, operation: Operation) -> bool:
-        place = self.api.resources.place(operation.route)
+        place = self.api.resources.info(operation.route)
         is_put = operation.method == "PUT" and place.role is Role.ITEM
         return (operation.method == "POST" and place.role is Role.COLLECTION) or is_put
 
@@ -125,7 +125,7 @@ class Walk:
         if not self._creates(operation) or operation.method != "POST":
             return
         made = reply.json.get("ticket", reply.json)
-        resource = self.api.resources.place(operation.route).resource
+        resource = self.api.resources.info(operation.route).resource
         assert resource is not None
         if resource.id_name in made:
             self.ids[resource.id_parameter] = str(made[resource.id_name])

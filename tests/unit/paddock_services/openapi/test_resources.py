@@ -103,7 +103,7 @@ def test_parts_of_one_segment_are_told_apart() -> None:
 
 def test_roles_are_seen() -> None:
     api = OpenApiDescription(BOARD)
-    roles = {route.template: api.resources.place(route).role for route in api.routes.all}
+    roles = {route.template: api.resources.info(route).role for route in api.routes.all}
     assert roles["/tasks"] is Role.COLLECTION and roles["/tasks/{task_gid}"] is Role.ITEM
     assert roles["/projects/{project_gid}/tasks"] is Role.COLLECTION
     assert sorted(api.resources.by_kind) == ["flags", "projects", "tasks"]

@@ -18,8 +18,8 @@ from paddock.policy.decide import Policy
 from paddock.policy.file import default_policy, dump, load
 from paddock.policy.file.document import read
 from paddock.policy.problems import PolicyError, Problem
-from paddock.policy.terms import Approvals, SandboxTerms, Terms, json_schema
-from paddock.policy.tools import Tool
+from paddock.policy.terms import ApprovalTerms, SandboxTerms, Terms, json_schema
+from paddock.policy.tools import ToolTerms
 from unit.policy.cases import SUPPORT_BOT, TOOLS, file_with, rule_lists
 
 
@@ -42,7 +42,7 @@ def test_the_file_of_a_support_bot_says_what_it_looks_like() -> None:
     assert not policy.tools["issue_refund"].is_reversible
     assert [rule.id for rule in policy.rules] == ["no-package-installs", "big-refunds",
                                                   "refund-budget"]  # fmt: skip
-    assert policy.approvals == Approvals(900.0, ("terminal",))
+    assert policy.approvals == ApprovalTerms(900.0, ("terminal",))
     assert policy.sandbox.spec.limits.memory == 512 << 20
     assert policy.sandbox.spec.limits.time == 600.0
 
@@ -331,7 +331,7 @@ def test_any_change_of_the_terms_changes_the_digest(before: str, after: str) -> 
 def test_two_policies_are_equal_when_their_terms_are() -> None:
     assert default_policy() == default_policy()
     assert default_policy("a") != default_policy("b")
-    terms = Terms("a", Stage.DRAFT, {"t": Tool("t", Effect.READ)}, sandbox=SandboxTerms())
+    terms = Terms("a", Stage.DRAFT, {"t": ToolTerms("t", Effect.READ)}, sandbox=SandboxTerms())
     assert Policy.of(terms) == Policy.of(terms)
 
 

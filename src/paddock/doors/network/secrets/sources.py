@@ -23,7 +23,7 @@ from typing import assert_never
 from paddock.journal.secrets.mask import MIN_SECRET
 from paddock.model.errors import HostCannot, InvalidInput
 from paddock.model.version import install_command
-from paddock.policy.secrets import SecretSource, SecretTerms
+from paddock.policy.secrets import SecretScheme, SecretTerms
 
 COMMAND_S = 10.0
 KEYRING_S = 60.0  # somebody may have to type a passphrase
@@ -44,7 +44,7 @@ def load(
 
 def is_at_hand(terms: SecretTerms, environment: Mapping[str, str] = os.environ) -> bool:
     """Return whether the value can be had without asking anybody, and is fit to be one."""
-    value = environment.get(terms.place) if terms.scheme is SecretSource.ENV else None
+    value = environment.get(terms.place) if terms.scheme is SecretScheme.ENV else None
     return value is not None and _flaw(value) is None
 
 
@@ -78,13 +78,13 @@ def _flaw(value: str) -> str | None:
 
 def _loaded(terms: SecretTerms, environment: Mapping[str, str], base: str) -> str:
     match terms.scheme:
-        case SecretSource.ENV:
+        case SecretScheme.ENV:
             return _from_environment(terms, environment)
-        case SecretSource.FILE:
+        case SecretScheme.FILE:
             return _from_file(terms, base)
-        case SecretSource.COMMAND:
+        case SecretScheme.COMMAND:
             return _from_command(terms, base)
-        case SecretSource.KEYRING:
+        case SecretScheme.KEYRING:
             return _from_keyring(terms)
         case _ as never:
             assert_never(never)

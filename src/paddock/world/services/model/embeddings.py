@@ -22,7 +22,7 @@ _PLACES = 4  # that a word touches
 
 
 def embed(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a request. Raises Unreadable."""
+    """Answer a request for embeddings. Raises InvalidRequest."""
     model = model_of(body)
     texts = _texts(body.get("input"))
     size = _dimensions(body, model)
@@ -43,7 +43,7 @@ def embed(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def vector(text: str, size: int) -> array[float]:
-    """A unit vector of 32-bit numbers that follows from the words of a text."""
+    """Return a unit vector of 32-bit numbers that follows from the words of a text."""
     numbers = [0.0] * size
     for word in _WORD.findall(text.casefold()) or [text]:
         digest = hashlib.blake2b(word.encode(), digest_size=_PLACES * 4).digest()
@@ -70,7 +70,7 @@ def _dimensions(body: Mapping[str, Any], model: str) -> int:
 
 
 def _texts(given: Any) -> list[str]:
-    """One text or several; tokens stand for themselves."""
+    """Return one text or several; tokens stand for themselves."""
     if isinstance(given, str) or (isinstance(given, list) and given and isinstance(given[0], int)):
         given = [given]
     if not isinstance(given, list) or not 0 < len(given) <= _MAX_INPUTS:

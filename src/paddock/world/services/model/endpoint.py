@@ -124,7 +124,8 @@ class Endpoint:
             await reply.stream(wire, answer, asked)
 
     def _written(self, wire: ServedFormat, asked: ModelRequest, answer: ServedAnswer) -> str:
-        """The answer as a whole. It is kept before anybody waits: others share the store."""
+        """Return the whole answer as text. It is stored before anybody waits, because others share
+        the store."""
         body = wire.whole(answer, asked)
         text = compact(body)
         if wire.keeps and asked.body.get("store") is not False:
@@ -132,7 +133,7 @@ class Endpoint:
         return text
 
     def _found(self, request: _Request) -> Any:
-        """What was asked for by its name."""
+        """Return what a request asks for by name."""
         parent, _, name = request.path.rpartition("/")
         if parent.endswith("/responses") and request.method in ("GET", "DELETE"):
             return self._response(name, is_deleted=request.method == "DELETE")
@@ -197,7 +198,7 @@ async def _wait(delay_s: float) -> None:
 
 
 async def _read(receive: Receive) -> bytes | None:
-    """The body, or None when it is too large."""
+    """Read the body; None when it is too large."""
     data = bytearray()
     while True:
         message = await receive()
@@ -241,7 +242,8 @@ def _parsed(body: bytes) -> Mapping[str, Any]:
 
 
 def _is_deeper(value: Any, most: int) -> bool:
-    """Level by level: a nesting that would end a recursion cannot end this."""
+    """Return whether a value is nested more deeply. It goes level by level, so that no nesting can
+    exhaust the stack."""
     level: list[Any] = [[value]]
     while level and most >= 0:
         most -= 1

@@ -20,7 +20,8 @@ _ENTRY = ("id", "match", "answer")
 
 
 def load_file(path: Path) -> Script:
-    """Raises InvalidInput that names the file, the line, the key, and what to write."""
+    """Load a script file. Raises InvalidInput that names the file, the line, the key, and what to
+    write."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_TEXT_BYTES + 1)
@@ -34,7 +35,7 @@ def load_file(path: Path) -> Script:
 
 
 def load_words(value: Mapping[str, Any]) -> Script:
-    """A script that stands in the paddock file itself."""
+    """Load a script that stands in the paddock file itself."""
     try:
         return load(Document("script", value, {}, {}))
     except PolicyError as error:

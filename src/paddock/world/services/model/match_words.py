@@ -27,7 +27,7 @@ Found = tuple[tuple[Condition, ...], frozenset[str]]
 
 
 def read_match(words: Words, here: Here | None) -> Found:
-    """The conditions, and the names of the groups that their patterns find."""
+    """Parse the conditions, and the names of the groups in their patterns."""
     if here is None:
         return (), frozenset()
     given = words.mapping(here, MATCH)

@@ -26,7 +26,7 @@ class Condition(Protocol):
     """One thing that must hold."""
 
     def test(self, asked: ModelRequest) -> Groups | None:
-        """None when it does not hold; else what its pattern found."""
+        """Return what the pattern captures if the condition holds, else None."""
         ...
 
     def said(self) -> str: ...
@@ -140,7 +140,7 @@ class MessagesNumber(msgspec.Struct, frozen=True):
 
 
 def try_all(conditions: Sequence[Condition], asked: ModelRequest) -> Groups | None:
-    """What the patterns found, when all of them hold."""
+    """Return what the patterns capture if all conditions hold, else None."""
     found: dict[str, str] = {}
     for condition in conditions:
         groups = condition.test(asked)

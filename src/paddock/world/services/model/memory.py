@@ -53,7 +53,8 @@ class Moment(msgspec.Struct):
     output_tokens: int = 0
 
     def is_left(self, turn: str) -> bool:
-        """An answer can be had again, by whoever lost it; an error is had once."""
+        """Return whether a turn can still be used. An answer can be had again by a client that lost
+        it; an error is given once."""
         return turn not in self.used and turn not in self.failed
 
 
@@ -72,13 +73,15 @@ class Memory:
         return Moment(where, asked.turn, *(kept[name] for name in _KEPT))
 
     def mint(self, moment: Moment) -> Callable[[str, int], str]:
-        """Makes letters for ids. They follow from the conversation, not from what else goes on."""
+        """Return a function that makes random-looking ids. They follow from the conversation, not
+        from what else goes on."""
         context = self._context
         stem = f"{context.seed}/{context.name}/{moment.places.here}/{moment.asked}"
         return lambda what, length: _letters(f"{stem}/{what}", length)
 
     def count(self, moment: Moment, name: str) -> int:
-        """A counter of the whole world; asked again at the same point, it does not go on."""
+        """Return a counter of the whole world; asked again at the same point, it does not
+        advance."""
         if name not in moment.counters:
             moment.counters[name] = self._store.next(f"script:{name}")
         return moment.counters[name]
@@ -86,7 +89,7 @@ class Memory:
     def keep(
         self, moment: Moment, asked: ModelRequest, entry: Entry, usage: ServedUsage | None
     ) -> None:
-        """Notes that an entry answered here; without usage, with an error."""
+        """Record that an entry answered here; without usage, with an error."""
         noted = moment.failed if usage is None else moment.given
         if entry.is_turn and entry.id not in noted:
             noted.append(entry.id)
@@ -108,7 +111,7 @@ class Memory:
         self._store.put(MOMENTS, here.here, document)
 
     def miss(self, moment: Moment, asked: ModelRequest, why: str) -> None:
-        """Notes a request that the script has no answer to."""
+        """Record a request that the script has no answer to."""
         here = moment.places
         old = self._store.get(UNMATCHED, here.here) or {"asked": 0}
         document = {
@@ -135,7 +138,8 @@ class Memory:
         return None if kept is None else from_json(json.loads(kept["messages"]))
 
     def conversations(self) -> list[dict[str, Any]]:
-        """Each with what it began with, what answered it, and its tokens; the newest last."""
+        """Return the conversations, each with its first text, the entries that answered it, and its
+        tokens; the newest last."""
         found: dict[str, dict[str, Any]] = {}
         for moment in self._store.find(MOMENTS):
             id = moment["conversation"]
@@ -165,7 +169,7 @@ def _letters(text: str, length: int) -> str:
 
 
 def _in_order(moments: list[dict[str, Any]]) -> list[str]:
-    """All turns that these moments know as used, each once."""
+    """Return all turns that were used at these points, each once."""
     found: dict[str, None] = {}
     for moment in moments:
         found |= dict.fromkeys([*moment["used"], *moment["failed"], *moment["given"]])

@@ -35,7 +35,8 @@ class Plot:
         self._context = context
 
     def play(self, asked: ModelRequest, wire: ServedFormat) -> ServedAnswer | ServedError:
-        """The answer. What the script cannot answer is a failure that says why."""
+        """Return the answer. A request that the script cannot answer gets an error that says
+        why."""
         if self.script.models and asked.model not in self.script.models:
             message = f"The model {asked.model!r} does not exist."
             return ServedError(404, message, code="model_not_found", param="model")
@@ -66,7 +67,7 @@ class Plot:
         return answer
 
     def _choose(self, moment: Moment, asked: ModelRequest) -> tuple[Entry, Groups]:
-        """The first turn that is left and fits; else the first rule that does."""
+        """Return the first turn that is left and fits; else the first rule that does."""
         for entry in (*self._left(moment), *self.script.rules):
             groups = try_all(entry.conditions, asked)
             if groups is not None:
@@ -103,7 +104,7 @@ class Plot:
         )
 
     def _describe(self, moment: Moment, asked: ModelRequest) -> str:
-        """What was asked, and why none of what is left fits."""
+        """Say what was asked, and why none of what is left fits."""
         tools = ", ".join(asked.tools)[:_SHOWN] or "none"
         said = [
             "nothing fits.",

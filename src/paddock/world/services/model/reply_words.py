@@ -37,7 +37,8 @@ _STOPS = {
 
 
 def read_reply(words: Words, here: Here, groups: frozenset[str]) -> Reply:
-    """The reply; a bare text is what the model says. `groups` are those that `match` finds."""
+    """Parse a reply; a bare text is what the model says. `groups` are those that `match`
+    captures."""
     if isinstance(here.value, str):
         return Reply(text=_filled(words, here, groups))
     given = words.mapping(here, REPLY)
@@ -65,7 +66,7 @@ def _text(words: Words, here: Here | None, groups: frozenset[str] | None) -> Any
 
 
 def _filled(words: Words, here: Here, groups: frozenset[str] | None) -> Any:
-    """The value with its templates; None for `groups` leaves them as they stand."""
+    """Return the value with its templates; if `groups` is None they are left as they are."""
     if groups is None:
         return here.value
     try:

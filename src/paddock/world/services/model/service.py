@@ -48,7 +48,8 @@ class Model(Service):
         return Endpoint(Plot(self.script, self.context), store, self.context.start)
 
     def show(self) -> dict[str, Any]:
-        """How far the script was played, in which conversations, and what it could not answer."""
+        """Return how far the script was played, in which conversations, and what it could not
+        answer."""
         store = self.context.store
         try:
             script = self.script

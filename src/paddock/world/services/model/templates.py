@@ -41,7 +41,7 @@ class Template(msgspec.Struct, frozen=True):
 
 
 def parse(value: Any) -> Any:
-    """The value, with a Template for each text that has one. Raises ValueError."""
+    """Return the value, with a Template for each text that has one. Raises ValueError."""
     if isinstance(value, str):
         return _parse_text(value) if "{{" in value else value
     if isinstance(value, list):
@@ -86,7 +86,8 @@ class Scope(msgspec.Struct):
     _parsed: dict[str, Any] = {}
 
     def fill(self, value: Any) -> Any:
-        """The value without templates. Raises ScriptFailed for what is not there."""
+        """Return the value with its templates filled in. Raises ScriptFailed for what is not
+        there."""
         if isinstance(value, Template):
             return self._fill_text(value)
         if isinstance(value, list):

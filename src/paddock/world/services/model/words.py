@@ -36,7 +36,7 @@ class Words(msgspec.Struct):
         return self.document.place(here.path).line if self.document.places else None
 
     def mapping(self, here: Here, known: Iterable[str]) -> dict[str, Here]:
-        """Its known keys; a key without a value counts as not given."""
+        """Return the known keys of a mapping; a key without a value counts as missing."""
         known = tuple(known)
         if not isinstance(here.value, dict):
             self.note(
@@ -60,7 +60,7 @@ class Words(msgspec.Struct):
         return None
 
     def texts(self, here: Here | None) -> tuple[str, ...]:
-        """One text, or a list of them."""
+        """Return one text, or a list of them."""
         if here is None:
             return ()
         if not isinstance(here.value, list):
@@ -72,7 +72,7 @@ class Words(msgspec.Struct):
         return tuple(text for text in found if text is not None)
 
     def whole(self, here: Here | None, least: int, most: int) -> int | None:
-        """A whole number."""
+        """Return a whole number."""
         if here is None:
             return None
         value = here.value
