@@ -1,4 +1,4 @@
-"""A comparison as lines for a terminal. Agents chose many of the words: they go through `plain`."""
+"""A comparison as lines for a terminal. Agents chose many words: they go through `printable`."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class ScenarioProgress:
         self._is_quiet = is_quiet
         self._is_live = sys.stderr.isatty()
         self._started = time.monotonic()
-        self._done = self._failure_lines = 0
+        self._done = self._failed = 0
 
     def __enter__(self) -> Self:
         self._draw()
@@ -156,7 +156,7 @@ class ScenarioProgress:
 
     def told(self, case: Case, attempt: ScenarioRun) -> None:
         self._done += 1
-        self._failure_lines += not attempt.is_passed
+        self._failed += not attempt.is_passed
         if self._is_quiet:
             return
         if self._is_live:
@@ -174,7 +174,7 @@ class ScenarioProgress:
         if self._is_quiet or not self._is_live:
             return
         spent = time.monotonic() - self._started
-        failed = f", {self._failure_lines} failed" if self._failure_lines else ""
+        failed = f", {self._failed} failed" if self._failed else ""
         done = f"{self._done} of {many(self._total, 'run')}{failed}"
         line = f"{done}, {spent:.0f} s  {printable(name, 100)}"
         width = max(20, shutil.get_terminal_size().columns - 1)

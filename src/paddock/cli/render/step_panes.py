@@ -44,7 +44,7 @@ from paddock.model.printable import printable
 from paddock.state.home import Home
 
 if TYPE_CHECKING:
-    from paddock.cli.render.world import DocumentDifference
+    from paddock.cli.render.world import DocumentDiff
     from paddock.model.steps import Step
     from paddock.run.history import HistoryStep, RunHistory
     from paddock.state.trees.comparison import TreeChange
@@ -288,7 +288,7 @@ def world_pane(run: str, step: int) -> list[str]:
     return lines or ["No stand-in changed at this step."]
 
 
-def _difference_lines(service: str, difference: DocumentDifference) -> Iterator[str]:
+def _difference_lines(service: str, difference: DocumentDiff) -> Iterator[str]:
     change = difference.change
     yield heading(printable(f"{service}: {change.kind} {change.id} {difference.what}", 200))
     for field in difference.fields[:_MAX_FIELDS]:

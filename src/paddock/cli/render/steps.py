@@ -1,5 +1,5 @@
 """The steps of a run as values (pages from the index, completed from the journal) and as lines for
-people. An agent chose many of the words: each goes through `plain`, stands on one line, and has a
+people. An agent chose many words: each goes through `printable`, stands on one line, and has a
 bounded length.
 """
 

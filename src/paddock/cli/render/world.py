@@ -78,7 +78,7 @@ class FieldDiff(msgspec.Struct, frozen=True):
         return {"field": self.field, **before, **after}
 
 
-class DocumentDifference(msgspec.Struct, frozen=True):
+class DocumentDiff(msgspec.Struct, frozen=True):
     """The change of one document."""
 
     change: DocumentChange
@@ -143,14 +143,12 @@ def state_after(kept: SavedService, step: int) -> dict[str, Any]:
     return state
 
 
-def differences(
-    kept: SavedService, first: int | None, last: int | None
-) -> list[DocumentDifference]:
+def differences(kept: SavedService, first: int | None, last: int | None) -> list[DocumentDiff]:
     """Return what differs between before the first step and after the last one; without steps,
     since the beginning."""
     since, until = kept.span(first, last)
     return [
-        DocumentDifference(change, list(_fields("", change.before or {}, change.after or {}, 0)))
+        DocumentDiff(change, list(_fields("", change.before or {}, change.after or {}, 0)))
         for change in kept.changes(since, until)
     ]
 
@@ -229,7 +227,7 @@ def state_lines(name: str, state: Mapping[str, Any], broken: Sequence[str]) -> I
 
 def difference_lines(
     name: str,
-    differences: Sequence[DocumentDifference],
+    differences: Sequence[DocumentDiff],
     *,
     is_coloured: bool,
     inner: Mapping[str, str] = MappingProxyType({}),

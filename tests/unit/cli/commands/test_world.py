@@ -11,7 +11,7 @@ import pytest
 
 from cases import for_each
 from paddock.cli.main import _run
-from paddock.cli.render.world import DocumentDifference, FieldDiff, difference_lines
+from paddock.cli.render.world import DocumentDiff, FieldDiff, difference_lines
 from paddock.world.changes import DocumentChange
 from paddock.world.registry import service_names
 from paddock.world.store import STEP, Store
@@ -285,6 +285,6 @@ def test_amounts_of_a_document_with_a_currency_are_money() -> None:
         FieldDiff("amount", 100, 2000),
         FieldDiff("count", 1, 2000),
     ]
-    lines = list(difference_lines("shop", [DocumentDifference(change, fields)], is_coloured=False))
+    lines = list(difference_lines("shop", [DocumentDiff(change, fields)], is_coloured=False))
 
     assert lines[-2:] == ["      amount: 1.00 EUR -> 20.00 EUR", "      count: 1 -> 2000"]
