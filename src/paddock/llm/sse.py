@@ -3,7 +3,8 @@
 The standard ends a line at CR, LF or CRLF. Clients differ. Those that use Python's `str.splitlines`
 (httpx and what is built on it) also end one at VT, FF, FS, GS, RS, NEL, U+2028 and U+2029; some
 read bytes as Latin-1 first; simple ones take every `data` line for an event of its own. An event in
-which one of them could find something that another does not find is `Unreadable`.
+which one of them could find something that another does not find is `Unreadable`. So is a byte
+order mark: the standard drops it, and clients that do not, skip the line behind it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ _BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 _OTHER_BREAK = re.compile(rb"[\x0b\x0c\x1c-\x1e\x85]|\xe2\x80[\xa8\xa9]")
 _FIELD = re.compile(rb"\s*(?:data|event|id|retry)\s*(?::|\Z)", re.IGNORECASE)
 _KNOWN = frozenset({b"data", b"event", b"id", b"retry", b""})
-_BOM = b"\xef\xbb\xbf"
 
 
 class SseSource(EventSource):
@@ -32,7 +32,6 @@ class SseSource(EventSource):
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._seen = 0  # bytes at the front in which no event ends
-        self._at_start = True
         self._has_names: bool | None = None  # of the events that have pieces of calls
 
     @property
@@ -61,11 +60,7 @@ class SseSource(EventSource):
     def read(self, raw: bytes) -> StreamEvent:
         """Raw events in their order. `Unreadable` for a line that the format does not have: a
         reader that is not strict might find something in it."""
-        lines = _LINE.split(raw)
-        if self._at_start:
-            self._at_start = False
-            lines[0] = lines[0].removeprefix(_BOM)
-        return _event(raw, lines)
+        return _event(raw, _LINE.split(raw))
 
     def check_name(self, name: str | None, data: dict[str, Any]) -> None:
         # Anthropic's clients skip events without a name and those called `ping`; OpenAI's wrap

@@ -137,6 +137,14 @@ def test_piece_of_a_call_in_an_event_that_the_client_skips_is_refused(name: str 
     assert problem is not None
 
 
+def test_event_behind_a_byte_order_mark_is_refused() -> None:
+    """OpenAI's client skips it, the standard does not: the call loses its arguments there."""
+    first = chat_calls(ONE)[0]
+    whole = chat_chunk({"tool_calls": [{"index": 0, "function": {"arguments": ONE[0][1]}}]})
+    stream = b"\xef\xbb\xbf" + sse(whole, first, chat_chunk({}, "tool_calls"))
+    assert_unreadable(CHAT, SSE, stream)
+
+
 def test_piece_of_a_chat_call_in_an_event_with_a_name_is_refused() -> None:
     """OpenAI's client wraps what is called `thread.…`, and finds no piece in it."""
     stream = b"event: thread.x\n" + sse(*chat_calls(ONE), chat_chunk({}, "tool_calls"))
