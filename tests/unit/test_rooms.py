@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -59,6 +60,7 @@ IO_MODULES = frozenset({
 })
 # fmt: on
 IO_BUILTINS = frozenset({"open", "print", "input", "breakpoint"})
+MAX_MODULES = 25
 BANNED_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager"})
 
 
@@ -92,6 +94,23 @@ def test_files_are_named_after_what_they_contain() -> None:
 def test_every_module_opens_with_a_docstring(trees: dict[str, ast.Module]) -> None:
     silent = [file for file in FILES if not ast.get_docstring(trees[file])]
     assert not silent, f"say in a sentence what these modules contain: {silent}"
+
+
+def test_no_directory_has_more_modules_than_a_reader_can_survey() -> None:
+    counts = Counter(PurePosixPath(file).parent.as_posix() for file in FILES)
+    crowded = {name: count for name, count in counts.items() if count > MAX_MODULES}
+    crowded.pop("cli/commands", None)  # one module for each command
+    assert not crowded, f"group these by concern: {crowded}"
+
+
+def test_public_class_name_has_one_meaning(trees: dict[str, ast.Module]) -> None:
+    places: dict[str, list[str]] = {}
+    for file, tree in trees.items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(file)
+    several = {name: files for name, files in places.items() if len(files) > 1}
+    assert not several, f"give each a specific name: {several}"
 
 
 def test_there_is_source_to_check() -> None:

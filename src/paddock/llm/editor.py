@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from paddock.llm.answer import ToolCall
-from paddock.llm.event_source import StreamEvent, event_source
+from paddock.llm.event_source import AnswerEvent, event_source
 from paddock.llm.formats import Wire
 from paddock.llm.json_text import MAX_BODY, Unreadable, dump, load
 from paddock.llm.observed import observed_format
@@ -153,7 +153,7 @@ class AnswerEditor:
             return _Held(raw, NOTHING, frozenset())
         return self._held(raw, load(event.data), event.name)
 
-    def _end(self, event: StreamEvent) -> _Held:
+    def _end(self, event: AnswerEvent) -> _Held:
         noted = self._calls.note_end()
         return _Held(event.raw, noted, frozenset(noted.needed))
 

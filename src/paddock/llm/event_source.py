@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import msgspec
 
 
-class StreamEvent(msgspec.Struct, frozen=True):
+class AnswerEvent(msgspec.Struct, frozen=True):
     """One event as it came, with its name and data. A comment has no data."""
 
     raw: bytes
@@ -42,7 +42,7 @@ class EventSource(abc.ABC):
         """Return what stands after the last whole event, at the end of the stream."""
 
     @abc.abstractmethod
-    def read(self, raw: bytes) -> StreamEvent:
+    def read(self, raw: bytes) -> AnswerEvent:
         """Parse raw events, in their order. Raises Unreadable for what the framing does not have: a
         reader that is not strict might find something in it."""
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 
-class Api(enum.StrEnum):
+class ModelApi(enum.StrEnum):
     """A wire format."""
 
     CHAT = "chat"  # OpenAI's chat completions
@@ -28,7 +28,7 @@ class Api(enum.StrEnum):
 class Wire(msgspec.Struct, frozen=True):
     """The format of one request, and the provider that is taken to answer it."""
 
-    api: Api
+    api: ModelApi
     provider: str  # in the terms of OpenTelemetry
     is_retrieval: bool = False  # asks for an answer that was given before; it has no body
     model: str | None = None  # where the path names it
@@ -40,7 +40,7 @@ class _Route(msgspec.Struct, frozen=True):
     a body that was not read is taken for a model's only at a vendor's host."""
 
     path: re.Pattern[str]
-    api: Api
+    api: ModelApi
     has_shape: Callable[[Mapping[str, Any]], bool]
     is_common: bool = True
 
@@ -90,49 +90,49 @@ _GOOGLE_MODEL = r".*/(?P<model>[^/]+)"
 _BEDROCK_MODEL = r".*/model/(?P<model>.+)"
 _ROUTES = (
     # With Azure the model may be in the path only.
-    _Route(_pattern(r".*/chat/completions"), Api.CHAT, _has_messages, is_common=False),
-    _Route(_pattern(r".*/responses"), Api.RESPONSES, _is_responses),
-    _Route(_pattern(r".*/v1/messages"), Api.MESSAGES, _is_anthropic),
+    _Route(_pattern(r".*/chat/completions"), ModelApi.CHAT, _has_messages, is_common=False),
+    _Route(_pattern(r".*/responses"), ModelApi.RESPONSES, _is_responses),
+    _Route(_pattern(r".*/v1/messages"), ModelApi.MESSAGES, _is_anthropic),
     _Route(
         _pattern(rf"{_GOOGLE_MODEL}:(?P<stream>streamRawPredict|rawPredict)"),
-        Api.MESSAGES,
+        ModelApi.MESSAGES,
         _is_anthropic_elsewhere,
     ),
     # Mistral's models and others that Google hosts.
     _Route(
         _pattern(rf"{_GOOGLE_MODEL}:(?P<stream>streamRawPredict|rawPredict)"),
-        Api.CHAT,
+        ModelApi.CHAT,
         _has_messages,
     ),
     _Route(
         _pattern(rf"{_GOOGLE_MODEL}:(?P<stream>streamGenerateContent|generateContent)"),
-        Api.GEMINI,
+        ModelApi.GEMINI,
         _is_gemini,
         is_common=False,
     ),
     # By gRPC. An answer is then no JSON, and does not pass where calls are decided on.
     _Route(
         _pattern(r".*\.(?:Generative|Prediction)Service/(?P<stream>(?:Stream)?GenerateContent)"),
-        Api.GEMINI,
+        ModelApi.GEMINI,
         _is_gemini,
         is_common=False,
     ),
     _Route(
         _pattern(rf"{_BEDROCK_MODEL}/(?P<stream>converse-stream|converse)"),
-        Api.CONVERSE,
+        ModelApi.CONVERSE,
         _has_messages,
     ),
     _Route(
         _pattern(rf"{_BEDROCK_MODEL}/(?P<stream>invoke-with-response-stream|invoke)"),
-        Api.MESSAGES,
+        ModelApi.MESSAGES,
         _is_conversation,
     ),
-    _Route(_pattern(r".*/v2/chat"), Api.COHERE, _has_messages),
-    _Route(_pattern(r".*/v1/chat"), Api.COHERE, _is_cohere_v1),
+    _Route(_pattern(r".*/v2/chat"), ModelApi.COHERE, _has_messages),
+    _Route(_pattern(r".*/v1/chat"), ModelApi.COHERE, _is_cohere_v1),
 )
 _STORED = (
-    (_pattern(r".*/chat/completions/chatcmpl-[^/]*"), Api.CHAT),
-    (_pattern(r".*/responses/resp_[^/]*"), Api.RESPONSES),
+    (_pattern(r".*/chat/completions/chatcmpl-[^/]*"), ModelApi.CHAT),
+    (_pattern(r".*/responses/resp_[^/]*"), ModelApi.RESPONSES),
 )
 # Others (Azure, gateways) are taken for the vendor whose format they speak.
 _PROVIDERS = {
@@ -145,12 +145,12 @@ _PROVIDERS = {
     "cohere.ai": "cohere",
 }
 _DEFAULT_PROVIDERS = {
-    Api.CHAT: "openai",
-    Api.RESPONSES: "openai",
-    Api.MESSAGES: "anthropic",
-    Api.GEMINI: "gcp.gemini",
-    Api.CONVERSE: "aws.bedrock",
-    Api.COHERE: "cohere",
+    ModelApi.CHAT: "openai",
+    ModelApi.RESPONSES: "openai",
+    ModelApi.MESSAGES: "anthropic",
+    ModelApi.GEMINI: "gcp.gemini",
+    ModelApi.CONVERSE: "aws.bedrock",
+    ModelApi.COHERE: "cohere",
 }
 # Regions are part of these names: `us-east5-aiplatform.googleapis.com`.
 _VERTEX_HOST = re.compile(r"(?:[a-z0-9-]+-)?aiplatform\.(?:[a-z0-9-]+\.rep\.)?googleapis\.com")
@@ -219,7 +219,7 @@ def is_vendor(host: str) -> bool:
     return _vendor(host) is not None
 
 
-def _provider(api: Api, host: str) -> str:
+def _provider(api: ModelApi, host: str) -> str:
     name, _, port = host.rpartition(":")
     bare = name if port.isdigit() else host
     return _vendor(bare.lower().rstrip(".")) or _DEFAULT_PROVIDERS[api]

@@ -11,7 +11,7 @@ import msgspec
 
 from paddock.llm.answer import TokenUsage
 from paddock.llm.answer_builder import AnswerBuilder
-from paddock.llm.formats import Api
+from paddock.llm.formats import ModelApi
 from paddock.llm.json_text import Unreadable
 from paddock.llm.prompt import Prompt
 from paddock.llm.tool_calls import ToolCallReader
@@ -38,30 +38,30 @@ class ObservedFormat(msgspec.Struct, frozen=True):
     body_of: Callable[[Any], dict[str, Any]] = one_object
 
 
-def observed_format(api: Api) -> ObservedFormat:
+def observed_format(api: ModelApi) -> ObservedFormat:
     """Return the entry of a format. Each is loaded when it is first used."""
     match api:
-        case Api.CHAT:
+        case ModelApi.CHAT:
             from paddock.llm.openai_chat import observed as openai_chat
 
             return openai_chat.FORMAT
-        case Api.RESPONSES:
+        case ModelApi.RESPONSES:
             from paddock.llm.openai_responses import observed as openai_responses
 
             return openai_responses.FORMAT
-        case Api.MESSAGES:
+        case ModelApi.MESSAGES:
             from paddock.llm.anthropic_messages import observed as anthropic_messages
 
             return anthropic_messages.FORMAT
-        case Api.GEMINI:
+        case ModelApi.GEMINI:
             from paddock.llm.gemini import observed as gemini
 
             return gemini.FORMAT
-        case Api.CONVERSE:
+        case ModelApi.CONVERSE:
             from paddock.llm.bedrock import observed as bedrock
 
             return bedrock.FORMAT
-        case Api.COHERE:
+        case ModelApi.COHERE:
             from paddock.llm.cohere import observed as cohere
 
             return cohere.FORMAT

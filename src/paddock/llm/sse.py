@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from paddock.llm.event_source import EventSource, StreamEvent
+from paddock.llm.event_source import AnswerEvent, EventSource
 from paddock.llm.json_text import MAX_BODY, Unreadable, dump
 
 KEEP_ALIVE = b": waiting\n\n"  # may be sent between events while a person is asked
@@ -57,7 +57,7 @@ class SseSource(EventSource):
         self._buffer.clear()
         return rest
 
-    def read(self, raw: bytes) -> StreamEvent:
+    def read(self, raw: bytes) -> AnswerEvent:
         """Raw events in their order. `Unreadable` for a line that the format does not have: a
         reader that is not strict might find something in it."""
         return _event(raw, _LINE.split(raw))
@@ -100,7 +100,7 @@ class SseSource(EventSource):
         return found.end()
 
 
-def _event(raw: bytes, lines: list[bytes]) -> StreamEvent:
+def _event(raw: bytes, lines: list[bytes]) -> AnswerEvent:
     name: str | None = None
     data: list[bytes] = []
     for line in lines:
@@ -114,7 +114,7 @@ def _event(raw: bytes, lines: list[bytes]) -> StreamEvent:
         elif field == b"event":
             name = value.decode("utf-8", "replace")
     _check_single_lines(data)
-    return StreamEvent(raw, name, b"\n".join(data) if data else None)
+    return AnswerEvent(raw, name, b"\n".join(data) if data else None)
 
 
 def _check_other_breaks(line: bytes) -> None:

@@ -27,7 +27,7 @@ GROUP = "paddock.services"
 CORE = {
     "app": "paddock.world.services.app:App",
     "command": "paddock.world.services.command:Command",
-    "draft": "paddock.world.services.draft:Draft",
+    "draft": "paddock.world.services.draft:DraftService",
     "model": "paddock.world.services.model:Model",
 }
 

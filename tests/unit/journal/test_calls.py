@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paddock.journal.calls import answer_lines, call_words, detail_lines, request_money
-from paddock.llm.formats import Api, Wire
+from paddock.llm.formats import ModelApi, Wire
 from paddock.llm.reader import AnswerReader
 from paddock.model.action import Kind
 from paddock.model.events import AnyEvent, Record
@@ -38,10 +38,10 @@ def step_of(kind: Kind, arguments: dict[str, Any], result: Any) -> Step:
 
 @pytest.mark.parametrize(
     ("api", "provider", "body"),
-    [(Api.CHAT, "openai", CHAT), (Api.MESSAGES, "anthropic", MESSAGES)],
+    [(ModelApi.CHAT, "openai", CHAT), (ModelApi.MESSAGES, "anthropic", MESSAGES)],
 )
 def test_answers_of_both_vendors_are_told_alike(
-    api: Api, provider: str, body: dict[str, Any]
+    api: ModelApi, provider: str, body: dict[str, Any]
 ) -> None:
     reader = AnswerReader(Wire(api, provider), is_stream=False)
     reader.feed(json.dumps(body).encode())

@@ -9,11 +9,11 @@ from typing import Any
 
 from paddock.llm.answer import ToolCall
 from paddock.llm.editor import AnswerEditor
-from paddock.llm.formats import Api, Wire
+from paddock.llm.formats import ModelApi, Wire
 
-CHAT = Wire(Api.CHAT, "openai")
-RESPONSES = Wire(Api.RESPONSES, "openai")
-MESSAGES = Wire(Api.MESSAGES, "anthropic")
+CHAT = Wire(ModelApi.CHAT, "openai")
+RESPONSES = Wire(ModelApi.RESPONSES, "openai")
+MESSAGES = Wire(ModelApi.MESSAGES, "anthropic")
 WIRES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}
 REFUSAL = "[paddock] The call of delete_user was refused: not on a Sunday"
 NO_DELETES = {"delete_user": "not on a Sunday"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from paddock.llm import editor as editor_module
 from paddock.llm.answer import ToolCall
 from paddock.llm.editor import AnswerEditor
-from paddock.llm.formats import Api, Wire
+from paddock.llm.formats import ModelApi, Wire
 from paddock.llm.json_text import MAX_ARGUMENTS, MAX_BODY
 from paddock.llm.reader import AnswerReader
 from unit.llm.streams import (
@@ -627,12 +627,12 @@ def test_a_piece_that_says_anything_else_is_not_empty(piece: dict[str, Any]) -> 
 @pytest.mark.parametrize(
     ("api", "answer"),
     [
-        (Api.MESSAGES, {"content": [{"type": ["tool_use"], "id": "t", "name": "pay"}]}),
-        (Api.MESSAGES, {"type": ["message"], "content": []}),
-        (Api.RESPONSES, {"output": [{"type": ["function_call"], "name": "pay"}]}),
+        (ModelApi.MESSAGES, {"content": [{"type": ["tool_use"], "id": "t", "name": "pay"}]}),
+        (ModelApi.MESSAGES, {"type": ["message"], "content": []}),
+        (ModelApi.RESPONSES, {"output": [{"type": ["function_call"], "name": "pay"}]}),
     ],
 )
-def test_a_type_that_is_no_text_is_not_let_through(api: Api, answer: dict[str, Any]) -> None:
+def test_a_type_that_is_no_text_is_not_let_through(api: ModelApi, answer: dict[str, Any]) -> None:
     """In JavaScript `calls[item.type]` finds the same for a list of one text as for the text."""
     editor = AnswerEditor(Wire(api, "x"), is_stream=False)
     list(editor.feed(json.dumps(answer).encode()))

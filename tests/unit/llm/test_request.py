@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cases import for_each
 from paddock.journal.canonical import canonical
-from paddock.llm.formats import Api, Wire, recognise
+from paddock.llm.formats import ModelApi, Wire, recognise
 from paddock.llm.request import MAX_PROMPT_TEXT, describe_request
 from unit.llm.streams import CHAT, MESSAGES, RESPONSES
 
@@ -24,21 +24,21 @@ JSON = "application/json"
 @for_each(
     ("path", "body", "host", "wire"),
     [
-        ("/v1/chat/completions", CHATTY, "api.openai.com", Wire(Api.CHAT, "openai")),
-        ("/chat/completions", CHATTY, "127.0.0.1:8000", Wire(Api.CHAT, "openai")),
-        ("/api/v1/chat/completions", CHATTY, "openrouter.ai", Wire(Api.CHAT, "openai")),
-        ("/v1/chat/completions", CHATTY, "api.anthropic.com", Wire(Api.CHAT, "anthropic")),
+        ("/v1/chat/completions", CHATTY, "api.openai.com", Wire(ModelApi.CHAT, "openai")),
+        ("/chat/completions", CHATTY, "127.0.0.1:8000", Wire(ModelApi.CHAT, "openai")),
+        ("/api/v1/chat/completions", CHATTY, "openrouter.ai", Wire(ModelApi.CHAT, "openai")),
+        ("/v1/chat/completions", CHATTY, "api.anthropic.com", Wire(ModelApi.CHAT, "anthropic")),
         (
             "/openai/deployments/my-gpt/chat/completions?api-version=2024-06-01",
             {"messages": []},
             "my.openai.azure.com",
-            Wire(Api.CHAT, "openai"),
+            Wire(ModelApi.CHAT, "openai"),
         ),
-        ("/v1/responses", ASKED, "api.openai.com:443", Wire(Api.RESPONSES, "openai")),
-        ("/openai/v1/responses/", ASKED, "x.azure.com", Wire(Api.RESPONSES, "openai")),
-        ("/v1/messages", CHATTY, "api.anthropic.com", Wire(Api.MESSAGES, "anthropic")),
-        ("/v1/messages?beta=true", CHATTY, "gateway.test", Wire(Api.MESSAGES, "anthropic")),
-        ("/anthropic/v1/messages", CHATTY, "x.ai.azure.com", Wire(Api.MESSAGES, "anthropic")),
+        ("/v1/responses", ASKED, "api.openai.com:443", Wire(ModelApi.RESPONSES, "openai")),
+        ("/openai/v1/responses/", ASKED, "x.azure.com", Wire(ModelApi.RESPONSES, "openai")),
+        ("/v1/messages", CHATTY, "api.anthropic.com", Wire(ModelApi.MESSAGES, "anthropic")),
+        ("/v1/messages?beta=true", CHATTY, "gateway.test", Wire(ModelApi.MESSAGES, "anthropic")),
+        ("/anthropic/v1/messages", CHATTY, "x.ai.azure.com", Wire(ModelApi.MESSAGES, "anthropic")),
     ],
 )
 def test_request_to_a_model_is_recognised(
@@ -82,16 +82,19 @@ def test_other_request_is_not_taken_for_one(
 
 @pytest.mark.parametrize(
     ("path", "api"),
-    [("/v1/responses/resp_abc", Api.RESPONSES), ("/v1/chat/completions/chatcmpl-1", Api.CHAT)],
+    [
+        ("/v1/responses/resp_abc", ModelApi.RESPONSES),
+        ("/v1/chat/completions/chatcmpl-1", ModelApi.CHAT),
+    ],
 )
-def test_answer_that_is_fetched_later_is_recognised(path: str, api: Api) -> None:
+def test_answer_that_is_fetched_later_is_recognised(path: str, api: ModelApi) -> None:
     found = recognise("GET", f"{path}?stream=true", None, None, "api.openai.com")
     assert found == Wire(api, "openai", is_retrieval=True)
 
 
 def test_provider_of_a_lookalike_host_is_the_format() -> None:
     found = recognise("POST", "/v1/chat/completions", JSON, CHATTY, "notanthropic.com")
-    assert found == Wire(Api.CHAT, "openai")
+    assert found == Wire(ModelApi.CHAT, "openai")
 
 
 TOOL = {"type": "function", "function": {"name": "find_user", "parameters": {"type": "object"}}}

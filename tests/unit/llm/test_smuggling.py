@@ -16,7 +16,7 @@ from paddock.llm.answer import ToolCall
 from paddock.llm.bedrock.event_stream import AwsEventSource
 from paddock.llm.editor import AnswerEditor
 from paddock.llm.event_source import is_event_stream
-from paddock.llm.formats import Api, Wire, recognise
+from paddock.llm.formats import ModelApi, Wire, recognise
 from unit.llm.streams import (
     CHAT,
     MESSAGES,
@@ -346,8 +346,8 @@ def test_cohere_answer_of_version_1_with_calls_is_refused(event: dict[str, Any])
 
 
 WHOLE = {
-    Api.CHAT: chat_body, Api.RESPONSES: responses_body, Api.MESSAGES: messages_body,
-    Api.CONVERSE: converse_body, Api.COHERE: cohere_body, Api.GEMINI: gemini_body,
+    ModelApi.CHAT: chat_body, ModelApi.RESPONSES: responses_body, ModelApi.MESSAGES: messages_body,
+    ModelApi.CONVERSE: converse_body, ModelApi.COHERE: cohere_body, ModelApi.GEMINI: gemini_body,
 }  # fmt: skip
 
 
@@ -398,35 +398,35 @@ ASKED = {"messages": [{"role": "user", "content": []}]}
 @pytest.mark.parametrize(
     ("host", "path", "body", "api"),
     [
-        (BEDROCK, f"/model/{ARN}/converse", ASKED, Api.CONVERSE),
-        (BEDROCK, f"/model/{ARN}/converse-stream", ASKED, Api.CONVERSE),
-        (BEDROCK, f"/model/{ARN}/invoke", {**ASKED, "anthropic_version": "b"}, Api.MESSAGES),
-        (BEDROCK, "/model/amazon.nova-pro-v1%3A0/invoke", ASKED, Api.MESSAGES),
-        (BEDROCK, "/model/cohere.command-r/invoke", {"message": "hi", "tools": []}, Api.MESSAGES),
-        (GOOGLE, "/v1beta/tunedModels/t:generateContent", {"contents": []}, Api.GEMINI),
-        (GOOGLE, "/v1beta/dynamic/d:streamGenerateContent", {"contents": []}, Api.GEMINI),
-        (GOOGLE, "/v1beta/models/g%3AgenerateContent", {"contents": []}, Api.GEMINI),
+        (BEDROCK, f"/model/{ARN}/converse", ASKED, ModelApi.CONVERSE),
+        (BEDROCK, f"/model/{ARN}/converse-stream", ASKED, ModelApi.CONVERSE),
+        (BEDROCK, f"/model/{ARN}/invoke", {**ASKED, "anthropic_version": "b"}, ModelApi.MESSAGES),
+        (BEDROCK, "/model/amazon.nova-pro-v1%3A0/invoke", ASKED, ModelApi.MESSAGES),
+        (BEDROCK, "/model/cohere.command-r/invoke", {"message": "hi"}, ModelApi.MESSAGES),
+        (GOOGLE, "/v1beta/tunedModels/t:generateContent", {"contents": []}, ModelApi.GEMINI),
+        (GOOGLE, "/v1beta/dynamic/d:streamGenerateContent", {"contents": []}, ModelApi.GEMINI),
+        (GOOGLE, "/v1beta/models/g%3AgenerateContent", {"contents": []}, ModelApi.GEMINI),
         (VERTEX, "/v1/projects/p/locations/l/endpoints/1:generateContent", {"contents": []},
-         Api.GEMINI),
+         ModelApi.GEMINI),
         (VERTEX, "/v1/projects/p/locations/l/publishers/mistralai/models/m:rawPredict",
-         {"model": "m", **ASKED}, Api.CHAT),
+         {"model": "m", **ASKED}, ModelApi.CHAT),
         (VERTEX, "/google.cloud.aiplatform.v1.PredictionService/StreamGenerateContent", None,
-         Api.GEMINI),
+         ModelApi.GEMINI),
         (GOOGLE, "/google.ai.generativelanguage.v1beta.GenerativeService/GenerateContent", None,
-         Api.GEMINI),
-        ("api.cohere.com", "/v1/chat", {"message": "hi", "tools": []}, Api.COHERE),
-        ("llm.example", "/v1/chat//completions", ASKED, Api.CHAT),
-        ("llm.example", "/v1/./chat/x/../completions", ASKED, Api.CHAT),
-        ("llm.example", "/v1/chat/completions/.", ASKED, Api.CHAT),
-        ("llm.example", "/v1/chat/completions;a=b", ASKED, Api.CHAT),
-        ("llm.example", "/V1/Chat/Completions", ASKED, Api.CHAT),
-        ("llm.example", "/a%0Ab/v1/chat/completions", ASKED, Api.CHAT),
+         ModelApi.GEMINI),
+        ("api.cohere.com", "/v1/chat", {"message": "hi", "tools": []}, ModelApi.COHERE),
+        ("llm.example", "/v1/chat//completions", ASKED, ModelApi.CHAT),
+        ("llm.example", "/v1/./chat/x/../completions", ASKED, ModelApi.CHAT),
+        ("llm.example", "/v1/chat/completions/.", ASKED, ModelApi.CHAT),
+        ("llm.example", "/v1/chat/completions;a=b", ASKED, ModelApi.CHAT),
+        ("llm.example", "/V1/Chat/Completions", ASKED, ModelApi.CHAT),
+        ("llm.example", "/a%0Ab/v1/chat/completions", ASKED, ModelApi.CHAT),
         ("vpce-1-a.bedrock-runtime.us-east-1.vpce.amazonaws.com", "/model/m/converse", None,
-         Api.CONVERSE),
+         ModelApi.CONVERSE),
     ],
 )  # fmt: skip
 def test_request_to_a_model_is_recognised_however_it_is_written(
-    host: str, path: str, body: Any, api: Api
+    host: str, path: str, body: Any, api: ModelApi
 ) -> None:
     wire = recognise("POST", path, "application/json", body, host)
     assert wire is not None
@@ -464,7 +464,7 @@ def test_answer_of_another_model_on_bedrock_does_not_pass_as_a_message(
     answer: dict[str, Any], more: dict[str, Any]
 ) -> None:
     """`invoke` gives what the model gives, and a request does not say for certain what that is."""
-    wire = Wire(Api.MESSAGES, "aws.bedrock")
+    wire = Wire(ModelApi.MESSAGES, "aws.bedrock")
     assert_unreadable(wire, JSON, json.dumps({**answer, **more}).encode())
     inner = base64.b64encode(json.dumps({**answer, **more}).encode()).decode()
     assert_unreadable(wire, AWS, aws_event("chunk", {"bytes": inner}))

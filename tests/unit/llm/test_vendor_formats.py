@@ -14,7 +14,7 @@ import pytest
 from paddock.llm.answer import ModelAnswer, ToolCall
 from paddock.llm.bedrock.event_stream import AwsEventSource
 from paddock.llm.editor import AnswerEditor
-from paddock.llm.formats import Api, Wire, recognise
+from paddock.llm.formats import ModelApi, Wire, recognise
 from paddock.llm.json_text import Unreadable
 from paddock.llm.reader import AnswerReader
 from paddock.llm.request import describe_request
@@ -22,10 +22,10 @@ from unit.llm.streams import NO_DELETES, REFUSAL, TWO, messages_events, pieces, 
 
 JSON, SSE = b"application/json", b"text/event-stream"
 AWS = b"application/vnd.amazon.eventstream"
-GEMINI = Wire(Api.GEMINI, "gcp.gemini")
-CONVERSE = Wire(Api.CONVERSE, "aws.bedrock")
-COHERE = Wire(Api.COHERE, "cohere")
-CLAUDE = Wire(Api.MESSAGES, "aws.bedrock")
+GEMINI = Wire(ModelApi.GEMINI, "gcp.gemini")
+CONVERSE = Wire(ModelApi.CONVERSE, "aws.bedrock")
+COHERE = Wire(ModelApi.COHERE, "cohere")
+CLAUDE = Wire(ModelApi.MESSAGES, "aws.bedrock")
 NONE_LEFT = {**NO_DELETES, "find_user": "not now"}
 
 
@@ -250,24 +250,24 @@ def test_aws_message_with_another_byte_is_refused(at: int) -> None:
     ("host", "path", "body", "api", "provider", "model", "is_stream"),
     [
         ("generativelanguage.googleapis.com", "/v1beta/models/gemini-2.5-pro:generateContent",
-         {"contents": []}, Api.GEMINI, "gcp.gemini", "gemini-2.5-pro", False),
+         {"contents": []}, ModelApi.GEMINI, "gcp.gemini", "gemini-2.5-pro", False),
         ("us-east5-aiplatform.googleapis.com",
          "/v1/projects/p/locations/l/publishers/google/models/m:streamGenerateContent?alt=sse",
-         {"contents": []}, Api.GEMINI, "gcp.vertex_ai", "m", True),
+         {"contents": []}, ModelApi.GEMINI, "gcp.vertex_ai", "m", True),
         ("us-east5-aiplatform.googleapis.com",
          "/v1/projects/p/locations/l/publishers/anthropic/models/claude-x@1:streamRawPredict",
          {"messages": [], "anthropic_version": "vertex-2023-10-16"},
-         Api.MESSAGES, "gcp.vertex_ai", "claude-x@1", True),
+         ModelApi.MESSAGES, "gcp.vertex_ai", "claude-x@1", True),
         ("bedrock-runtime.us-east-1.amazonaws.com", "/model/amazon.nova-pro-v1%3A0/converse-stream",
-         {"messages": []}, Api.CONVERSE, "aws.bedrock", "amazon.nova-pro-v1:0", True),
+         {"messages": []}, ModelApi.CONVERSE, "aws.bedrock", "amazon.nova-pro-v1:0", True),
         ("bedrock-runtime.us-east-1.amazonaws.com", "/model/anthropic.claude-x/invoke",
          {"messages": [], "anthropic_version": "bedrock-2023-05-31"},
-         Api.MESSAGES, "aws.bedrock", "anthropic.claude-x", False),
-        ("api.cohere.com", "/v2/chat", {"messages": []}, Api.COHERE, "cohere", None, None),
+         ModelApi.MESSAGES, "aws.bedrock", "anthropic.claude-x", False),
+        ("api.cohere.com", "/v2/chat", {"messages": []}, ModelApi.COHERE, "cohere", None, None),
     ],
 )  # fmt: skip
 def test_request_is_recognised_with_model_and_provider(
-    host: str, path: str, body: Any, api: Api, provider: str, model: str | None,
+    host: str, path: str, body: Any, api: ModelApi, provider: str, model: str | None,
     is_stream: bool | None,
 ) -> None:  # fmt: skip
     wire = recognise("POST", path, "application/json", body, host)
@@ -294,7 +294,7 @@ def test_request_to_gemini_is_described() -> None:
         ],
         "tools": [{"functionDeclarations": [{"name": "find_user"}]}, {"googleSearch": {}}],
     }  # fmt: skip
-    said = describe_request(Wire(Api.GEMINI, "gcp.gemini", model="g", is_stream=True), body)
+    said = describe_request(Wire(ModelApi.GEMINI, "gcp.gemini", model="g", is_stream=True), body)
     assert (said["model"], said["stream"], said["messages"], said["images"]) == ("g", True, 3, 1)
     assert (said["system"], said["prompt"]) == ("Be brief.", "Delete Ada.")
     assert [tool["name"] for tool in said["tools"]] == ["find_user", "googleSearch"]

@@ -9,7 +9,7 @@ from typing import Any
 from paddock.doors.tools.definition import Tool
 from paddock.doors.tools.dispatching import (
     Answer,
-    ToolCall,
+    VendorToolCall,
     aanswers,
     answers,
     context_of,
@@ -45,7 +45,7 @@ async def adispatch_anthropic(
     return list(map(_block, await aanswers(tools, calls, context_of(message, context))))
 
 
-def _calls(message: Any) -> Iterator[ToolCall]:
+def _calls(message: Any) -> Iterator[VendorToolCall]:
     blocks = message if isinstance(message, list | tuple) else parts(part(message, "content"))
     for block in blocks:
         if part(block, "type") == "tool_use":

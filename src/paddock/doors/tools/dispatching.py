@@ -20,7 +20,7 @@ MAX_CALLS = 128  # of one message; the vendors' own bound on parallel calls
 _MAX_ID = 200
 
 
-class ToolCall(msgspec.Struct, frozen=True):
+class VendorToolCall(msgspec.Struct, frozen=True):
     """One call that a model asks for. A problem stands in for what is wrong with it."""
 
     call_id: str
@@ -32,7 +32,7 @@ class ToolCall(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """A call and what came of it."""
 
-    call: ToolCall
+    call: VendorToolCall
     result: ToolResult
 
 
@@ -48,18 +48,20 @@ def parts(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
-def made_call(call_id: Any, name: Any, arguments: Any) -> ToolCall:
+def made_call(call_id: Any, name: Any, arguments: Any) -> VendorToolCall:
     """Return a call from the parts of a message. Arguments are checked when they are read."""
     if not isinstance(call_id, str) or not call_id:
-        return ToolCall("", str(name)[:_MAX_ID], arguments, "The call has no id.")
+        return VendorToolCall("", str(name)[:_MAX_ID], arguments, "The call has no id.")
     if not isinstance(name, str) or not name:
-        return ToolCall(call_id, "", arguments, "The call names no tool.")
+        return VendorToolCall(call_id, "", arguments, "The call names no tool.")
     if arguments is not None and not isinstance(arguments, str | Mapping):
-        return ToolCall(call_id, name, None, "The arguments are not an object.")
-    return ToolCall(call_id, name, arguments)
+        return VendorToolCall(call_id, name, None, "The arguments are not an object.")
+    return VendorToolCall(call_id, name, arguments)
 
 
-def answers(tools: Tools, calls: Iterable[ToolCall], context: Mapping[str, Any]) -> list[Answer]:
+def answers(
+    tools: Tools, calls: Iterable[VendorToolCall], context: Mapping[str, Any]
+) -> list[Answer]:
     """Answer all calls one after the other on the caller's thread."""
     found = []
     for call in _checked(calls):
@@ -72,11 +74,11 @@ def answers(tools: Tools, calls: Iterable[ToolCall], context: Mapping[str, Any])
 
 
 async def aanswers(
-    tools: Tools, calls: Iterable[ToolCall], context: Mapping[str, Any]
+    tools: Tools, calls: Iterable[VendorToolCall], context: Mapping[str, Any]
 ) -> list[Answer]:
     """Answer all calls concurrently, in the order in which they were asked."""
 
-    async def one(call: ToolCall) -> Answer:
+    async def one(call: VendorToolCall) -> Answer:
         if call.problem is not None:
             return Answer(call, _refused(tools, call, context))
         called = tools.acall(call.name, call.arguments, context=_context(call, context))
@@ -96,7 +98,7 @@ def context_of(message: Any, context: Mapping[str, Any] | None) -> dict[str, Any
     return {**known, **(context or {})}
 
 
-def _checked(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
+def _checked(calls: Iterable[VendorToolCall]) -> Iterator[VendorToolCall]:
     seen: set[str] = set()
     for number, call in enumerate(calls):
         if call.problem is None and number >= MAX_CALLS:
@@ -108,14 +110,14 @@ def _checked(calls: Iterable[ToolCall]) -> Iterator[ToolCall]:
         seen.add(call.call_id)
 
 
-def _with(call: ToolCall, problem: str) -> ToolCall:
-    return ToolCall(call.call_id, call.name, call.arguments, problem)
+def _with(call: VendorToolCall, problem: str) -> VendorToolCall:
+    return VendorToolCall(call.call_id, call.name, call.arguments, problem)
 
 
-def _refused(tools: Tools, call: ToolCall, context: Mapping[str, Any]) -> ToolResult:
+def _refused(tools: Tools, call: VendorToolCall, context: Mapping[str, Any]) -> ToolResult:
     result = invalid(call.name, f"Not done. {call.problem}")
     return record_invalid(tools.gate, result, _context(call, context))
 
 
-def _context(call: ToolCall, context: Mapping[str, Any]) -> dict[str, Any]:
+def _context(call: VendorToolCall, context: Mapping[str, Any]) -> dict[str, Any]:
     return {**context, "tool_call_id": call.call_id[:_MAX_ID]}

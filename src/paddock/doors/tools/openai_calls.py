@@ -9,7 +9,7 @@ from typing import Any
 from paddock.doors.tools.definition import Tool
 from paddock.doors.tools.dispatching import (
     Answer,
-    ToolCall,
+    VendorToolCall,
     aanswers,
     answers,
     context_of,
@@ -71,7 +71,7 @@ def _function(one: Tool) -> dict[str, Any]:
     return {"name": one.name, "description": one.description, "parameters": dict(one.schema)}
 
 
-def _chat_calls(message: Any) -> Iterator[ToolCall]:
+def _chat_calls(message: Any) -> Iterator[VendorToolCall]:
     choices = parts(part(message, "choices"))
     found = part(choices[0], "message") if choices else message
     calls = found if isinstance(found, list | tuple) else parts(part(found, "tool_calls"))
@@ -80,7 +80,7 @@ def _chat_calls(message: Any) -> Iterator[ToolCall]:
         yield made_call(part(call, "id"), part(function, "name"), part(function, "arguments"))
 
 
-def _response_calls(response: Any) -> Iterator[ToolCall]:
+def _response_calls(response: Any) -> Iterator[VendorToolCall]:
     items = response if isinstance(response, list | tuple) else parts(part(response, "output"))
     for item in items:
         if part(item, "type") == "function_call":

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-class Call(msgspec.Struct, frozen=True):
+class BoundCall(msgspec.Struct, frozen=True):
     """What a function is called with."""
 
     args: tuple[Any, ...]
@@ -65,7 +65,7 @@ class Parameters(msgspec.Struct, frozen=True):
         """Return the arguments in normal form, defaults included. Raises InvalidArguments."""
         return normal_form(self._model, raw, self._dumped, is_strict=True)
 
-    def call(self, arguments: Mapping[str, Any]) -> Call:
+    def call(self, arguments: Mapping[str, Any]) -> BoundCall:
         """Return what to call the function with: values of its types that nobody else holds. Raises
         InvalidArguments for arguments that are not in normal form."""
         made = made_from(self._model, arguments, self._dumped, is_strict=True)
@@ -74,7 +74,7 @@ class Parameters(msgspec.Struct, frozen=True):
         for name, parameter in self.signature.parameters.items():
             if parameter.kind is parameter.POSITIONAL_ONLY:
                 args.append(values.pop(name, parameter.default))
-        return Call(tuple(args), values)
+        return BoundCall(tuple(args), values)
 
     def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a plain call by name. Raises InvalidArguments."""

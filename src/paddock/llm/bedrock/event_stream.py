@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from paddock.llm.event_source import EventSource, StreamEvent
+from paddock.llm.event_source import AnswerEvent, EventSource
 from paddock.llm.json_text import MAX_BODY, Unreadable, dump, load
 
 _PRELUDE = struct.Struct(">III")  # length of the message, length of the headers, their checksum
@@ -67,12 +67,12 @@ class AwsEventSource(EventSource):
         self._buffer.clear()
         return rest
 
-    def read(self, raw: bytes) -> StreamEvent:
+    def read(self, raw: bytes) -> AnswerEvent:
         headers, payload = _parsed(raw)
         name = _name(headers)
         if name == _CHUNK:
-            return StreamEvent(raw, name, _inner(payload))
-        return StreamEvent(raw, name, dump({name: load(payload or b"{}")}))
+            return AnswerEvent(raw, name, _inner(payload))
+        return AnswerEvent(raw, name, dump({name: load(payload or b"{}")}))
 
     def check_name(self, name: str | None, data: dict[str, Any]) -> None:
         # Amazon's client skips a chunk in a `converse-stream`. What is in a chunk has a type.

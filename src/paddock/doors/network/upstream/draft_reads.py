@@ -31,7 +31,7 @@ from paddock.world.world import StandIn
 
 if TYPE_CHECKING:
     from paddock.doors.network.context import DoorContext
-    from paddock.world.services.draft import Draft
+    from paddock.world.services.draft import DraftService
 
 MAX_OVERLAID = 8 << 20  # a longer answer comes as it is
 
@@ -71,10 +71,10 @@ class DraftReadUpstream(Upstream):
         return await upstream.answer(action, client)
 
     @property
-    def _draft(self) -> Draft:
-        from paddock.world.services.draft import Draft
+    def _draft(self) -> DraftService:
+        from paddock.world.services.draft import DraftService
 
-        assert isinstance(self._stand_in.service, Draft)
+        assert isinstance(self._stand_in.service, DraftService)
         return self._stand_in.service
 
     def _narrow(self, request: WorldRequest, sent: UpstreamRequest) -> UpstreamRequest:

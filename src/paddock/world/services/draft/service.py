@@ -39,7 +39,7 @@ class WriteGuesser(Protocol):
         ...
 
 
-class Draft(Service):
+class DraftService(Service):
     """Reads come from the real host, writes are captured."""
 
     name = "draft"

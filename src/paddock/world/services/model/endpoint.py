@@ -13,7 +13,7 @@ import msgspec
 from paddock.llm.anthropic_messages import served as anthropic_messages
 from paddock.llm.bedrock import served as bedrock
 from paddock.llm.conversation import InvalidRequest, ModelRequest
-from paddock.llm.formats import Api, is_model_path, recognise
+from paddock.llm.formats import ModelApi, is_model_path, recognise
 from paddock.llm.gemini import served as gemini
 from paddock.llm.openai_chat import served as openai_chat
 from paddock.llm.openai_responses import served as openai_responses
@@ -35,9 +35,9 @@ _BY_ENDING: Mapping[str, ServedFormat] = {
     "/messages": anthropic_messages.FORMAT,
 }
 # These have the model in the path.
-_BY_API: Mapping[Api, ServedFormat] = {
-    Api.GEMINI: gemini.FORMAT,
-    Api.CONVERSE: bedrock.FORMAT,
+_BY_API: Mapping[ModelApi, ServedFormat] = {
+    ModelApi.GEMINI: gemini.FORMAT,
+    ModelApi.CONVERSE: bedrock.FORMAT,
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from paddock.world.asgi import Headers, HttpAnswer, WorldRequest
 from paddock.world.context import Context
-from paddock.world.services.draft import Draft
+from paddock.world.services.draft import DraftService
 from paddock.world.store import Store
 
 
@@ -80,7 +80,7 @@ class Reply:
 
 @dataclass
 class Agent:
-    draft: Draft
+    draft: DraftService
     host: Host
 
     def ask(self, method: str, target: str, body: Any = None, **headers: str) -> Reply:
@@ -114,14 +114,14 @@ def _reply(said: HttpAnswer) -> Reply:
 
 
 @pytest.fixture
-def draft(tmp_path: Path) -> Iterator[Callable[..., Draft]]:
+def draft(tmp_path: Path) -> Iterator[Callable[..., DraftService]]:
     stores = []
 
-    def make(**options: Any) -> Draft:
+    def make(**options: Any) -> DraftService:
         stores.append(Store.open(tmp_path / f"{len(stores)}.sqlite"))
         context = Context("draft", "tickets.example", 443, stores[-1], 7, project=tmp_path,
                           options={"upstream": "live", **options})  # fmt: skip
-        made = Draft(context)
+        made = DraftService(context)
         made.check()
         return made
 
@@ -136,5 +136,5 @@ def host() -> Host:
 
 
 @pytest.fixture
-def agent(draft: Callable[..., Draft], host: Host) -> Agent:
+def agent(draft: Callable[..., DraftService], host: Host) -> Agent:
     return Agent(draft(), host)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.world.context import Context
-from paddock.world.services.draft import Draft
+from paddock.world.services.draft import DraftService
 from paddock.world.store import Store
 from unit.world.services.draft.conftest import Agent, Host, ticket
 
@@ -87,7 +87,7 @@ def test_reads_are_those_of_a_host_that_had_done_the_writes(
         host = Host({"/tickets": real[::-1] if is_newest_first else real})
         if is_paged:
             host.envelope = _paged
-        agent = Agent(Draft(Context("draft", "tickets.example", 443, store)), host)
+        agent = Agent(DraftService(Context("draft", "tickets.example", 443, store)), host)
         done = Done()
         if has_listed:
             _list(agent)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from paddock.world.asgi import WorldRequest
-from paddock.world.services.draft import Draft
+from paddock.world.services.draft import DraftService
 
-Make = Callable[..., Draft]
+Make = Callable[..., DraftService]
 
 
 def _ids(reply: Any, key: str | None = None) -> list[Any]:

@@ -11,10 +11,10 @@ import pytest
 
 from paddock.model.errors import InvalidInput
 from paddock.world.asgi import WorldRequest, call
-from paddock.world.services.draft import Draft
+from paddock.world.services.draft import DraftService
 from paddock.world.store import STEP
 
-Make = Callable[..., Draft]
+Make = Callable[..., DraftService]
 
 
 def test_a_new_record_is_answered_in_the_shape_of_its_siblings(agent: Any) -> None:
@@ -274,7 +274,7 @@ def test_a_refused_or_failing_write_leaves_nothing_behind(agent: Any) -> None:
     assert agent.ask("POST", "/tickets", b'{"a":"\\ud800"}').status == 201
 
 
-async def _post(draft: Draft) -> int:
+async def _post(draft: DraftService) -> int:
     request = WorldRequest("POST", "/tickets", body=b'{"subject":"x"}',
                            headers=[(b"content-type", b"application/json")])  # fmt: skip
     app = draft.app()
