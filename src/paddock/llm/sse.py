@@ -15,7 +15,8 @@ from typing import Any
 from paddock.llm.event_source import AnswerEvent, EventSource
 from paddock.llm.json_text import MAX_BODY, Unreadable, dump
 
-KEEP_ALIVE = b": waiting\n\n"  # may be sent between events while a person is asked
+# May be sent between events while a person is asked. Google's client takes a comment for JSON.
+KEEP_ALIVE = b"\n\n"
 _LINE = re.compile(rb"\r\n|\n|\r")
 _BLANK = re.compile(rb"(?:\r\n|\n|\r(?!\n))(?:\r\n|\n|\r)")
 # In UTF-8 the byte 85 is the second one of NEL and of other characters; in Latin-1 it is NEL.

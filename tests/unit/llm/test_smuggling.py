@@ -395,6 +395,9 @@ ARN = "arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fus.anthropic.cl
 ASKED = {"messages": [{"role": "user", "content": []}]}
 
 
+COHERE_ASKED = {"message": "hi", "tools": []}
+
+
 @pytest.mark.parametrize(
     ("host", "path", "body", "api"),
     [
@@ -402,7 +405,7 @@ ASKED = {"messages": [{"role": "user", "content": []}]}
         (BEDROCK, f"/model/{ARN}/converse-stream", ASKED, ModelApi.CONVERSE),
         (BEDROCK, f"/model/{ARN}/invoke", {**ASKED, "anthropic_version": "b"}, ModelApi.MESSAGES),
         (BEDROCK, "/model/amazon.nova-pro-v1%3A0/invoke", ASKED, ModelApi.MESSAGES),
-        (BEDROCK, "/model/cohere.command-r/invoke", {"message": "hi"}, ModelApi.MESSAGES),
+        (BEDROCK, "/model/cohere.command-r/invoke", COHERE_ASKED, ModelApi.MESSAGES),
         (GOOGLE, "/v1beta/tunedModels/t:generateContent", {"contents": []}, ModelApi.GEMINI),
         (GOOGLE, "/v1beta/dynamic/d:streamGenerateContent", {"contents": []}, ModelApi.GEMINI),
         (GOOGLE, "/v1beta/models/g%3AgenerateContent", {"contents": []}, ModelApi.GEMINI),

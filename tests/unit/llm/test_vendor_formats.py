@@ -18,6 +18,7 @@ from paddock.llm.formats import ModelApi, Wire, recognise
 from paddock.llm.json_text import Unreadable
 from paddock.llm.reader import AnswerReader
 from paddock.llm.request import describe_request
+from paddock.llm.sse import KEEP_ALIVE
 from unit.llm.streams import NO_DELETES, REFUSAL, TWO, messages_events, pieces, sse
 
 JSON, SSE = b"application/json", b"text/event-stream"
@@ -347,6 +348,15 @@ def test_google_client_sees_the_refusal_and_the_call_that_is_left(
     parts = [part for answer in answers for part in answer.candidates[0].content.parts]
     assert "".join(part.text or "" for part in parts) == f"Let me see.{REFUSAL}"
     assert [part.function_call.name for part in parts if part.function_call] == ["find_user"]
+
+
+def test_google_client_reads_over_a_sign_of_life(serve: Callable[[bytes, bytes], str]) -> None:
+    genai = pytest.importorskip("google.genai", reason="google-genai is not installed")
+    events = [KEEP_ALIVE + sse(chunk) for chunk in gemini_chunks()]
+    url = serve(SSE, b"".join(events) + KEEP_ALIVE)
+    with genai.Client(api_key="k", http_options={"base_url": url}) as client:
+        answers = list(client.models.generate_content_stream(model="m", contents="Delete Ada."))
+    assert len(answers) == len(events)
 
 
 @pytest.mark.parametrize("is_stream", [True, False])
