@@ -1,1 +1,4 @@
-"""The words of Paddock as frozen values: standard library only, no I/O, imports no other room."""
+"""The vocabulary of Paddock as frozen values: actions, decisions, receipts, events, steps, specs.
+
+Standard library and msgspec only, no I/O, no import of another package: everybody else may use it.
+"""

@@ -1,4 +1,4 @@
-"""What the tests of this room share: gates with real journals and stores, and tools that count."""
+"""Gates with real journals and stores, and tools that count, which the tests here share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paddock files, actions and strategies that the tests of this room share."""
+"""Paddock files, actions and strategies that the tests of this package share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of this room share: paddock files, real gates, and a reader of their journals."""
+"""Paddock files, real gates and a reader of their journals, which the tests here share."""
 
 from __future__ import annotations
 

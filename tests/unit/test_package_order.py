@@ -22,7 +22,7 @@ FILES = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.p
 SERVICES = SOURCE.with_name("paddock_services")
 SERVICE_FILES = sorted(SERVICES.rglob("*.py"))
 
-# From top to bottom. Imports point down only; rooms on one line do not import each other.
+# From top to bottom. Imports point down only; packages on one line do not import each other.
 LINES = (
     ("cli", "server"),
     ("demo",),
@@ -37,13 +37,13 @@ LINES = (
     ("objects",),
     ("model",),
 )
-LINE_OF = {room: number for number, line in enumerate(LINES) for room in line}
+LINE_OF = {package: number for number, line in enumerate(LINES) for package in line}
 GUEST = "paddock.fence.guest"
 # Implementations of `fence.driver`. Everybody else gets a driver from `fence.registry`.
 DRIVERS = ("paddock.fence.container", "paddock.fence.fake")
-# A file that stands alone: it is copied into sandboxes, and any room may read what is agreed in it.
+# A file that stands alone: it is copied into sandboxes, and any package may import it.
 ALONE = "inside.py"
-# What Python and pytest load by themselves: rooms only when they are used.
+# What Python and pytest load by themselves: packages only when they are used.
 FACES = ("__init__.py", "pytest_plugin.py")
 # Inside the fence its files are top-level modules: `import wire`.
 GUEST_MODULES = {PurePosixPath(file).stem for file in FILES if file.startswith("fence/guest/")}
@@ -223,7 +223,7 @@ def _breaches(file: str, tree: ast.Module) -> Iterator[str]:
     """Yield every rule that the file breaks, as `file:line: what: the rule`."""
     top = PurePosixPath(file).parts[0]
     if top not in LINE_OF and file not in (*FACES, "__main__.py", ALONE):
-        yield _say(file, 1, "lives in no room", f"the rooms are {', '.join(LINE_OF)}")
+        yield _say(file, 1, "lives in no package", f"the packages are {', '.join(LINE_OF)}")
         return
     for one in _imports(file, tree):
         rule = _broken_rule(file, one)
@@ -235,7 +235,7 @@ def _breaches(file: str, tree: ast.Module) -> Iterator[str]:
 
 
 def _broken_rule(file: str, one: Import) -> str | None:
-    room = PurePosixPath(file).parts[0]
+    package = PurePosixPath(file).parts[0]
     if one.module.split(".")[0] == SERVICES.name:
         return "services are found by their entry points"
     if file.startswith("fence/guest/"):
@@ -244,32 +244,34 @@ def _broken_rule(file: str, one: Import) -> str | None:
         return None if _is_stdlib(one.module) else f"{ALONE} uses the standard library only"
     if one.module == f"paddock.{PurePosixPath(ALONE).stem}":
         return None
-    if room != "fence" and one.module.startswith(DRIVERS):
+    if package != "fence" and one.module.startswith(DRIVERS):
         return "only the fence knows its drivers; use fence.driver and fence.registry"
     if one.module.split(".")[0] == "paddock":
-        return _broken_order(file, room, one)
-    if room in WITHOUT_IO and _is_io(one.module):
-        return f"{room} does no I/O"
-    if room == "model" and not _is_stdlib(one.module) and one.module != "msgspec":
+        return _broken_order(file, package, one)
+    if package in WITHOUT_IO and _is_io(one.module):
+        return f"{package} does no I/O"
+    if package == "model" and not _is_stdlib(one.module) and one.module != "msgspec":
         return "model uses the standard library and msgspec only"
     return None
 
 
-def _broken_order(file: str, room: str, one: Import) -> str | None:
+def _broken_order(file: str, package: str, one: Import) -> str | None:
     target = one.module.split(".")[1] if "." in one.module else ""
     if target not in LINE_OF and target:
-        return f"there is no room {target!r}"
+        return f"there is no package {target!r}"
     if file == "__main__.py":
         return None
     if file in FACES:
-        return "the package root loads rooms lazily, inside a function" if one.is_eager else None
+        return "the package root loads packages lazily, inside a function" if one.is_eager else None
     if not target:
-        return None if LINE_OF[room] == 0 else "only the top rooms use the package's public face"
-    if target == room or LINE_OF[target] > LINE_OF[room]:
+        return (
+            None if LINE_OF[package] == 0 else "only the top packages use the package's public face"
+        )
+    if target == package or LINE_OF[target] > LINE_OF[package]:
         return None
-    if LINE_OF[target] == LINE_OF[room]:
-        return f"{room} and {target} are on one line, which do not import each other"
-    return f"{target} is above {room}; imports point down only"
+    if LINE_OF[target] == LINE_OF[package]:
+        return f"{package} and {target} are on one line, which do not import each other"
+    return f"{target} is above {package}; imports point down only"
 
 
 def _broken_guest_rule(file: str, one: Import) -> str | None:
@@ -311,7 +313,7 @@ def _modules_of_from(file: str, node: ast.ImportFrom) -> list[str]:
         package = ("paddock", *PurePosixPath(file).parent.parts)
         above = package[: len(package) - node.level + 1]
         base = ".".join((*above, base) if base else above)
-    if base == "paddock":  # `from paddock import state` names a room, `import Sandbox` the root.
+    if base == "paddock":  # `from paddock import state` names a package, `import Sandbox` the root.
         names = (name.name for name in node.names)
         return sorted({f"paddock.{name}" if name in LINE_OF else "paddock" for name in names})
     if base == "urllib":
