@@ -79,7 +79,10 @@ class Git:
         return sha
 
     def get_commit(self, sha: str) -> Record | None:
-        return self._store.get("commits", f"{self._repo_id}:{sha}")
+        commit = self._store.get("commits", f"{self._repo_id}:{sha}")
+        if commit is not None and "time" not in commit:  # stored by an earlier version
+            return {**commit, "time": commit["moment"]}
+        return commit
 
     def files(self, sha: str | None) -> Files:
         """Return the files of a commit; there are none where there is no such commit."""
