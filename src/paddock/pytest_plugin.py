@@ -81,7 +81,7 @@ def paddock(request: pytest.FixtureRequest) -> Paddock:
 
 
 class Paddock:
-    """What the fixture is."""
+    """The object that the fixture provides."""
 
     def __init__(self, directory: Path, common: Mapping[str, Any], cassettes: Cassettes) -> None:
         self._directory = directory

@@ -65,7 +65,8 @@ class Narrator:
             self._on_begin(run)
 
     def said(self, stream: str, data: bytes) -> None:
-        """What it prints is what the model said; the records have that in its place."""
+        """Print nothing: the agent prints what the model said, and the records have that in its
+        place."""
         if stream == "stderr":
             self.complaint = (self.complaint + data.decode("utf-8", "replace"))[-_MAX_COMPLAINT:]
 

@@ -31,7 +31,7 @@ _usual = cache(default_policy)
 
 
 class CreateOptions(SpecOptions, total=False):
-    """What `Sandbox.create` takes besides a policy."""
+    """The options of `Sandbox.create` besides a policy."""
 
     network: Mapping[str, Any] | None  # as in a paddock file: allow, tls, hosts, private, mode
     secrets: Mapping[str, Mapping[str, Any]] | None  # as in a paddock file: from, to, as

@@ -1,4 +1,4 @@
-"""What a model answered: values for the journal and for rules."""
+"""The answer of a model: values for the journal and for rules."""
 
 from __future__ import annotations
 

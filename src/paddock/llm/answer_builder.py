@@ -1,4 +1,4 @@
-"""What is kept of an answer while it goes by, within bounds."""
+"""Collects the parts of an answer that the journal records, within bounds."""
 
 from __future__ import annotations
 

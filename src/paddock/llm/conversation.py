@@ -1,4 +1,5 @@
-"""What a model is asked, in one shape for all formats. Nothing here knows a wire or the script."""
+"""A request to a model in one shape for all formats. Nothing here knows a wire format or the
+script."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class RequestedCall(msgspec.Struct, frozen=True):
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """What a tool gave back."""
+    """The result that a tool returned."""
 
     call_id: str
     name: str

@@ -15,7 +15,7 @@ _ARGUMENTS = Bounds(nodes=10_000, characters=MAX_ARGUMENTS)
 
 
 class Unreadable(Exception):
-    """What came is not the wire format, or two readers could understand it differently."""
+    """The answer is not in the wire format, or two readers could understand it differently."""
 
 
 def load(data: bytes | str) -> Any:

@@ -13,7 +13,7 @@ _ENOUGH = 64 << 10  # characters that are joined before they are cut to what is 
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """What a model is asked. `whole` is for the digest; the texts are for people."""
+    """The conversation of a request. `whole` is for the digest; the texts are for people."""
 
     whole: dict[str, Any]
     system: str

@@ -1,4 +1,4 @@
-"""What the model says, filled in and counted, before it has the shape of a provider."""
+"""The answer of a scripted model, filled in and counted, before it has the format of a provider."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ServedError(msgspec.Struct, frozen=True):
 
 
 class ServedFormat(msgspec.Struct, frozen=True):
-    """How one provider's requests are read and its answers written."""
+    """The functions that read one provider's requests and write its answers."""
 
     provider: str
     call_prefix: str  # of the ids of calls

@@ -1,4 +1,4 @@
-"""What the tool calls of an answer look like to those who hold and edit them, whatever the wire."""
+"""The tool calls of an answer as those see them who hold and edit them, whatever the format."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Verdicts = Mapping[Hashable, str | None]
 
 
 class CallNotes(msgspec.Struct, frozen=True):
-    """What one part of an answer has to do with tool calls."""
+    """The tool calls that one part of an answer begins, continues or completes."""
 
     touched: tuple[Hashable, ...] = ()  # calls that it has a piece of, in the order of the pieces
     completed: tuple[ToolCall, ...] = ()  # calls that are known in full with it

@@ -27,7 +27,7 @@ class Kind(enum.StrEnum):
 
 
 class Effect(enum.StrEnum):
-    """What an action does to what it touches."""
+    """The effect of an action on what it touches."""
 
     READ = "read"
     WRITE = "write"
@@ -40,7 +40,7 @@ class Effect(enum.StrEnum):
 
 
 class Verdict(enum.StrEnum):
-    """How an action is answered, from the loosest to the strictest."""
+    """The kinds of decisions, from the loosest to the strictest."""
 
     ALLOW = "allow"
     SIMULATE = "simulate"
@@ -58,7 +58,7 @@ _STRICTNESS = {verdict: number for number, verdict in enumerate(Verdict)}
 
 
 class Stage(enum.StrEnum):
-    """How far an agent is trusted. A ceiling: it can only tighten what rules grant."""
+    """The stages of trust. A stage is a ceiling: it can only tighten what rules grant."""
 
     OBSERVE = "observe"
     DRAFT = "draft"
@@ -68,7 +68,7 @@ class Stage(enum.StrEnum):
 
 
 class Outcome(enum.StrEnum):
-    """What came of an action."""
+    """The outcome of an action."""
 
     DONE = "done"
     FAILED = "failed"  # it was carried out, and the answer is an error
@@ -120,8 +120,8 @@ class RuleHit(msgspec.Struct, frozen=True):
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What is to be done about an action. `decided_by` is a rule's id, or `stage:draft`,
-    `undeclared`, `default`, `error` where no rule of the file did it."""
+    """The decision about an action. `decided_by` is a rule's id, or `stage:draft`, `undeclared`,
+    `default`, `error` where no rule of the file decided."""
 
     verdict: Verdict
     decided_by: str
@@ -136,7 +136,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What the agent gets back, and what the journal says came of an action."""
+    """The result that the agent gets back, and that the journal records for an action."""
 
     outcome: Outcome
     step: int

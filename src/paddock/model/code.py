@@ -85,7 +85,7 @@ class OutputMessage(msgspec.Struct, frozen=True):
 
 
 class Logs(msgspec.Struct, frozen=True):
-    """What a cell printed, in the pieces in which it arrived."""
+    """The output of a cell, in the pieces in which it arrived."""
 
     stdout: tuple[str, ...] = ()
     stderr: tuple[str, ...] = ()

@@ -128,7 +128,8 @@ class IntegrityError(PaddockError):
 
 
 class NotSigned(IntegrityError):
-    """What was asked for lies after the last signature of an interrupted run, and is not used."""
+    """The requested records lie after the last signature of an interrupted run, and are not
+    used."""
 
 
 class Conflict(PaddockError):

@@ -1,4 +1,4 @@
-"""What calls on a sandbox give back: results, infos, events. Values only."""
+"""Results, infos and events that calls on a sandbox return. Values only."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """How a command ended. `killed_by` names the limit that stopped it, if one did:
-    memory, time, output, disk, pids, cpu or timeout."""
+    """The end of a command. `killed_by` names the limit that stopped it, if one did: memory, time,
+    output, disk, pids, cpu or timeout."""
 
     stdout: str
     stderr: str
@@ -43,7 +43,7 @@ class ProcessInfo(msgspec.Struct, frozen=True):
 
 
 class FileType(enum.Enum):
-    """What a path is."""
+    """The type of a path."""
 
     FILE = "file"
     DIR = "dir"
@@ -116,7 +116,7 @@ class Metrics(msgspec.Struct, frozen=True):
 
 
 class SandboxInfo(msgspec.Struct, frozen=True):
-    """What a sandbox is; `enforcement` maps each limit to the mechanism that keeps it."""
+    """A description of a sandbox; `enforcement` maps each limit to the mechanism that keeps it."""
 
     sandbox_id: str
     state: str  # running | paused | ended

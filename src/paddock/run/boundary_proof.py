@@ -1,5 +1,5 @@
-"""What of the fence was really in force in this run: read back from the kernel, not from what was
-asked for. A proof that fails ends the run before the agent begins."""
+"""Proves that the fence is really in force in this run: read back from the kernel, not from what
+was asked for. A proof that fails ends the run before the agent begins."""
 
 from __future__ import annotations
 

@@ -44,8 +44,8 @@ _HALF_BUILT = (".new-", ".building-")
 
 
 class Garbage(msgspec.Struct, frozen=True):
-    """What one part of the home has, or had, that nothing refers to. `count` is None where things
-    are not counted one by one; `remark` says why something was left."""
+    """The unreferenced data that one part of the home has, or had. `count` is None where things are
+    not counted one by one; `remark` says why something was left."""
 
     part: str
     size_bytes: int = 0

@@ -47,7 +47,7 @@ _OBSERVED = (ProgramStarted, ProgramEnded, ReplayRepeated, BackgroundAnswered)
 
 
 class StepState(msgspec.Struct, frozen=True):
-    """What the files and the world were like around a step."""
+    """The state of files and world around a step."""
 
     tree: str | None = None  # of the files, when the step was proposed
     positions: Mapping[str, int] = {}  # of the stand-ins, after it

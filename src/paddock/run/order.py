@@ -1,4 +1,4 @@
-"""What a person asks to be run: a command, a project, and the terms it runs under. Parsed once; the
+"""An order to run an agent: a command, a project, and the policy it runs under. Parsed once; the
 same order gives the same run as far as that is in our hands."""
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _SHOWN = 5
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """What is gone, and what of it is left, in a sentence."""
+    """The runs that were removed, and what of them is left, in a sentence."""
 
     runs: tuple[str, ...]
     tree_bytes: int = 0

@@ -59,7 +59,7 @@ _NOT_OPENED = Opened(run="", agent="")
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """What people said when they were asked."""
+    """Counts of people's answers to approval requests."""
 
     asked: int = 0
     approved: int = 0
@@ -91,7 +91,7 @@ class AlertSeen(msgspec.Struct, frozen=True):
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What the models cost. Money is known only where prices are."""
+    """The cost of model calls. Money is known only where prices are."""
 
     calls: int = 0
     input_tokens: int = 0
@@ -118,7 +118,7 @@ class BeyondBudget(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What the agent said of itself from inside."""
+    """A mark that the agent reported from inside."""
 
     step: int | None
     text: str

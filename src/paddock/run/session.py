@@ -77,7 +77,7 @@ _SOON = (
 
 
 class Watcher(Protocol):
-    """Who looks on while a run goes. Called from threads of the engine, one call at a time."""
+    """An observer of a run. It is called from threads of the engine, one call at a time."""
 
     def began(self, run: str, configured: Configured) -> None: ...
 
@@ -101,7 +101,7 @@ class Nobody:
 
 
 class FinishedRun(msgspec.Struct, frozen=True):
-    """How a run ended."""
+    """The end of a run."""
 
     run: str
     directory: Path

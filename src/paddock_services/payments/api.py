@@ -40,7 +40,7 @@ _PARAMETERS: dict[str, list[str]] = json.loads(
 
 
 class PaymentRequest(msgspec.Struct, frozen=True):
-    """What an operation needs of a request: its parameters, and the id in its path."""
+    """The parts of a request that an operation needs: its parameters, and the id in its path."""
 
     params: Params
     id: str = ""

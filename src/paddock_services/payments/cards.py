@@ -14,7 +14,7 @@ from paddock_services.payments.params import Params
 
 
 class Decline(msgspec.Struct, frozen=True):
-    """What the bank says instead of yes."""
+    """A refusal by the bank."""
 
     code: str
     reason: str | None = None  # the decline code

@@ -1,4 +1,4 @@
-"""What must be true of an account at all times, whatever was asked of it."""
+"""Invariants of an account, which hold at all times, whatever was requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a call of a tool becomes an action and crosses the gate: the same way for every adapter."""
+"""A call of a tool as an action that goes through the gate, in the same way for every adapter."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def tool(
 
 
 class _Words(msgspec.Struct, frozen=True):
-    """What the decorator was given."""
+    """The arguments of the decorator."""
 
     name: str | None
     description: str | None

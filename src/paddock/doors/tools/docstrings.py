@@ -1,5 +1,5 @@
-"""What a docstring says of a function and of its parameters, in the styles of Google, NumPy and
-Sphinx. Other words of a docstring (returns, raises, examples) are not for a model."""
+"""The description of a function and of its parameters in a docstring, in the styles of Google,
+NumPy and Sphinx. Other parts of a docstring (returns, raises, examples) are not for a model."""
 
 from __future__ import annotations
 

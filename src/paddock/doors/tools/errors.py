@@ -1,4 +1,4 @@
-"""What a plain Python caller of a tool gets raised. For an agent the same things are values."""
+"""The errors that a plain Python caller of a tool gets. For an agent the same things are values."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def from_langchain(
 
 
 class _Shape(msgspec.Struct, frozen=True):
-    """What the tool takes from the agent, and what from the host."""
+    """The arguments that the tool takes from the agent, and those from the host."""
 
     names: tuple[str, ...]
     injected: frozenset[str]

@@ -27,14 +27,14 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class BoundCall(msgspec.Struct, frozen=True):
-    """What a function is called with."""
+    """The arguments that a function is called with."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """What a function takes."""
+    """The parameters of a function."""
 
     signature: inspect.Signature
     schema: Mapping[str, Any]

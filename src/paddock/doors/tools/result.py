@@ -1,4 +1,4 @@
-"""What the agent is told about a call: one text for the model, and the facts for the host."""
+"""The result of a call: one text for the model, and the facts for the host."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MAX_ITEMS = 100_000  # of a generator; one that goes on for ever must not take t
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """What a function returned, or what it raised."""
+    """The return value of a function, or the exception that it raised."""
 
     value: Any = None
     error: BaseException | None = None

@@ -54,7 +54,7 @@ def work_of(init_pid: int) -> int:
 
 
 def concurrency(init_pid: int) -> int:
-    """How many threads inside could do something of their own accord: one for each, but none for a
+    """Count the threads inside that could do something of their own accord: all, except that of a
     process with a single thread that waits for another one to end or to write to it."""
     return sum(0 if _waits_for_child(pid, tasks) else len(tasks) for pid, tasks in _below(init_pid))
 

@@ -1,4 +1,5 @@
-"""What OpenAI refuses in a request besides wrong shapes: for chat completions and for responses."""
+"""Limits that OpenAI enforces on requests, besides their shape: for chat completions and for
+responses."""
 
 from __future__ import annotations
 

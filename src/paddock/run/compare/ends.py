@@ -1,6 +1,5 @@
-"""How two runs ended: their files, their worlds, and the money that moved in them. What is no
-longer there is said, and nothing fails for it.
-"""
+"""Compares how two runs ended: their files, their worlds, and the money that moved in them. What is
+no longer there is reported, and nothing fails because of it."""
 
 from __future__ import annotations
 

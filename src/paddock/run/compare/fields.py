@@ -1,4 +1,5 @@
-"""Where two JSON values differ, path by path. Pure; how many are told and how long is bounded."""
+"""Finds where two JSON values differ, path by path. Pure; the number and length of differences are
+bounded."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from paddock.run.compare.trail import Trail, shared_before, whole_record
 
 
 class StepPart(enum.StrEnum):
-    """What may be otherwise in a step, in the order in which it comes about."""
+    """The parts of a step that may differ, in the order in which they come about."""
 
     STEP = "step"  # only one of them has it
     PROPOSAL = "proposal"

@@ -1,4 +1,4 @@
-"""What a comparison says in a few words, the same in a terminal and on a page."""
+"""Short texts about a comparison, the same in a terminal and on a page."""
 
 from __future__ import annotations
 

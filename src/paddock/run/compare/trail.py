@@ -1,4 +1,4 @@
-"""What one run did, as far as comparing needs it, read from its journal alone in one pass."""
+"""The steps of one run, as far as comparing needs them, read from its journal in one pass."""
 
 from __future__ import annotations
 

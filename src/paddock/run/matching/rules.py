@@ -1,6 +1,6 @@
-"""What may vary between a record and its replay: declared, place by place, with a shape that the
-value must still have. Nothing varies that is not declared, but the present moment.
-"""
+"""Differences that are allowed between a record and its replay: declared, location by location,
+with a shape that the value must still have. Nothing but timestamps may vary that is not
+declared."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ class Vary(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What may vary in one replay. `moments` None: not even the present moment. `beside`: what is
-    no part of what the agent does."""
+    """The differences that are allowed in one replay. `moments` None: not even timestamps may
+    differ. `beside`: background traffic, which is no part of what the agent does."""
 
     vary: tuple[Vary, ...] = ()
     moments: Timestamps | None = None

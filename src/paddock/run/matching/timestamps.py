@@ -45,7 +45,8 @@ _SCALES = {10: 1.0, 13: 1e3, 16: 1e6, 19: 1e9}
 
 
 class Timestamps(msgspec.Struct, frozen=True):
-    """What times of the record may be, and what they may be in the replay."""
+    """The times that a timestamp of the record may mean, and those that it may become in the
+    replay."""
 
     recorded: Window
     now: Window

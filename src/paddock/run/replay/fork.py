@@ -80,7 +80,7 @@ _MAX_KEPT_NAMED = 20  # in the journal: an agent may have any number
 
 
 class ForkOptions(msgspec.Struct, frozen=True):
-    """What is to be different in a fork. What is not given stays as it was recorded."""
+    """The differences of a fork from its original. What is None stays as it was recorded."""
 
     at: int | str  # a step, or `last`: behind all that is whole
     policy: str | None = None

@@ -1,5 +1,5 @@
-"""How long a step is held for others that come first: as long as it took in the record, and a while
-longer. An agent that works between two steps works as long again."""
+"""Limits on how long a step is held for others that come first: as long as it took in the record,
+and a while longer. An agent that works between two steps works as long again."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ _LONGEST_S = 24 * 3600.0
 
 
 class PastOptions(msgspec.Struct, frozen=True):
-    """What may be different while a recorded past is replayed, and what is given anew."""
+    """The differences that are allowed while a recorded past is replayed, and values that are given
+    anew."""
 
     vary: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()  # background traffic, besides what is usual or the file says

@@ -86,7 +86,7 @@ _REASONS = {
 
 
 class Divergence(msgspec.Struct, frozen=True):
-    """Where a run left its record, and how."""
+    """The point at which a run left its record, and how."""
 
     kind: DivergedBy
     step: int | None
@@ -127,7 +127,7 @@ class Divergence(msgspec.Struct, frozen=True):
 
 
 class ReplayOptions(msgspec.Struct, frozen=True):
-    """How a recorded run is replayed."""
+    """Options of a replay."""
 
     rules: Rules  # what may differ, and what is background traffic
     until: int | None = None  # from this step on it is live

@@ -29,7 +29,7 @@ _WAIT_S = 0.2  # between looks for a key that was pressed
 
 
 class CaseStatus(enum.StrEnum):
-    """How a case stands when its runs are over."""
+    """The status of a case when its runs are over."""
 
     PASSED = "passed"
     FAILED = "failed"

@@ -1,4 +1,4 @@
-"""How often a scenario passes, and how sure that is. Pure arithmetic."""
+"""The rate at which a scenario passes, with its confidence interval. Pure arithmetic."""
 
 from __future__ import annotations
 

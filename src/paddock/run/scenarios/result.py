@@ -1,4 +1,4 @@
-"""What a run came to, for whoever checks it: read from what it left, when it is asked for."""
+"""The result of a run for those who check it, read from its journal when it is asked for."""
 
 from __future__ import annotations
 

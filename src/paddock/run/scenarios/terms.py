@@ -1,4 +1,4 @@
-"""What can be expected of a run, as values. How it is written is not known here, nor what came."""
+"""Expectations of a run, as values. Neither their syntax nor the run is known here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paddock.policy.rules import Match
 
 
 class Span(msgspec.Struct, frozen=True):
-    """How many there may be."""
+    """A minimum and a maximum count."""
 
     least: int = 0
     most: int | None = None
@@ -35,7 +35,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class TextTerms(msgspec.Struct, frozen=True):
-    """What a text must be. `matches` are patterns of CEL, which take no more than linear time."""
+    """Conditions on a text. `matches` are patterns of CEL, which take no more than linear time."""
 
     contains: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class TextTerms(msgspec.Struct, frozen=True):
 
 
 class FileTerms(msgspec.Struct, frozen=True):
-    """What a file must be at the end. A relative path starts at the project."""
+    """Conditions on a file at the end. A relative path starts at the project."""
 
     path: str
     is_there: bool = True

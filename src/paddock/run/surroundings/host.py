@@ -18,7 +18,7 @@ SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32", "/etc/
 
 
 class Host(msgspec.Struct, frozen=True):
-    """Where the user stands. All paths are real ones."""
+    """The host as the user has it: directories and environment. All paths are real ones."""
 
     cwd: str
     home: str  # where programs keep what is the user's

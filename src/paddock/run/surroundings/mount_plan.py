@@ -1,6 +1,5 @@
-"""What may be mounted, and what was asked for so far. Every finder asks here; nothing else decides
-which part of the host an agent gets to see.
-"""
+"""Decides what may be mounted, and collects what was asked for so far. Every finder asks here;
+nothing else decides which part of the host an agent gets to see."""
 
 from __future__ import annotations
 

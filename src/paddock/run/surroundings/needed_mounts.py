@@ -1,4 +1,5 @@
-"""What was found: the mounts, what is hidden in them, the words to run. No looking happens here."""
+"""The result of a search: the mounts, what is hidden in them, and the command to run. Values
+only."""
 
 from __future__ import annotations
 

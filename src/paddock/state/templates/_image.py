@@ -42,7 +42,7 @@ class ImageLayer(msgspec.Struct, frozen=True):
 
 
 class ProcessConfig(msgspec.Struct, frozen=True):
-    """How a process in an image starts out, under the names that images have for it."""
+    """The start configuration of a process in an image, under the names that images have for it."""
 
     Env: list[str] | None = None
     WorkingDir: str | None = None

@@ -1,4 +1,4 @@
-"""What a turn or a rule waits for. Each condition is tested on a request and can say what it is."""
+"""Conditions of turns and rules. Each is tested on a request and can describe itself."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RequestCondition(Protocol):
 
 
 class TextTest(msgspec.Struct, frozen=True):
-    """What a text must have in it: each of some words, and a pattern."""
+    """A test of a text: words that it must contain, and a pattern."""
 
     words: tuple[str, ...] = ()
     pattern: str | None = None

@@ -52,7 +52,7 @@ class _Request(msgspec.Struct, frozen=True):
 
 
 class Endpoint:
-    """What the service answers with."""
+    """The ASGI application of the service."""
 
     def __init__(self, plot: ScriptPlayer, store: Store, start: float) -> None:
         self._plot = plot

@@ -21,7 +21,7 @@ class CallWords(msgspec.Struct, frozen=True):
 
 
 class ScriptReply(msgspec.Struct, frozen=True):
-    """What is answered; text, thinking and calls may have templates."""
+    """One reply; text, thinking and calls may have templates."""
 
     text: Any = None
     thinking: Any = None

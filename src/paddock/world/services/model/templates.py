@@ -77,7 +77,7 @@ def _parse_text(text: str) -> Template:
 
 
 class TemplateScope(msgspec.Struct):
-    """What templates see of one request."""
+    """The values of one request that templates can refer to."""
 
     asked: ModelRequest
     groups: Groups
