@@ -41,7 +41,8 @@ def find(path: Path | None = None) -> Interpreter:
         else:  # a parent directory is a link
             links[name] = str(name.resolve())
     reads.update(dict.fromkeys(_packages(chosen.parent.parent)))
-    trees = tuple(tree for tree in reads if not is_visible(tree) and tree.is_dir())
+    # An editable install may lie where this user cannot look; `Path.is_dir` would raise there.
+    trees = tuple(tree for tree in reads if not is_visible(tree) and os.path.isdir(tree))
     missing = ((n, t) for n, t in links.items() if not is_visible(n) and n != n.resolve())
     return Interpreter(chosen, trees, tuple(missing))
 
