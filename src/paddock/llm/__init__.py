@@ -1,8 +1,8 @@
 """Wire formats of language models: requests, answers and the tool calls in them.
 
-One package for each format, both directions: `observed` reads requests and answers that pass by,
+One package for each format, both directions: `traffic` reads requests and answers that pass by,
 `tool_calls` finds the tool calls in an answer so that each can be decided on before the agent sees
-it, and `served` is the side of the server, which the scripted model of a world uses.
+it, and `server` is the side of the server, which the scripted model of a world uses.
 
 `formats` recognises a request and names its format. `AnswerReader` collects what the journal
 records of an answer; `AnswerEditor` passes an answer on, holds each tool call until there is a

@@ -16,8 +16,8 @@ from paddock.llm.answer import ToolCall
 from paddock.llm.event_source import AnswerEvent, event_source
 from paddock.llm.formats import Wire
 from paddock.llm.json_text import MAX_BODY, Unreadable, dump, load
-from paddock.llm.observed import observed_format
 from paddock.llm.tool_calls import NOTHING, CallNotes, holder
+from paddock.llm.traffic import traffic_format
 
 _NO_VERDICT = "nobody decided on it"
 
@@ -50,7 +50,7 @@ class AnswerEditor:
         self.is_too_large = False
         self.is_changed = False  # a call was refused
         self._is_stream = is_stream
-        self._format = observed_format(wire.api)
+        self._format = traffic_format(wire.api)
         self._calls = self._format.tool_calls()
         self._reader = event_source(content_type)
         self._incoming: deque[bytes] = deque()

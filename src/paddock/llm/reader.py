@@ -7,15 +7,15 @@ from paddock.llm.answer_builder import AnswerBuilder
 from paddock.llm.event_source import event_source
 from paddock.llm.formats import Wire
 from paddock.llm.json_text import MAX_BODY, Unreadable, load
-from paddock.llm.observed import observed_format, one_object
 from paddock.llm.tool_calls import NOTHING, CallNotes
+from paddock.llm.traffic import one_object, traffic_format
 
 
 class AnswerReader:
     """Feed it the body of an answer in chunks of any size; `finish` gives the answer."""
 
     def __init__(self, wire: Wire, *, is_stream: bool, content_type: bytes = b"") -> None:
-        self._format = observed_format(wire.api)
+        self._format = traffic_format(wire.api)
         self._is_stream = is_stream
         self._reader = event_source(content_type)
         self._calls = self._format.tool_calls()

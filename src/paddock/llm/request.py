@@ -13,7 +13,7 @@ from typing import Any
 from paddock.journal.canonical import MAX_INTEGER, canonical
 from paddock.llm.formats import Wire
 from paddock.llm.json_text import cut, mapping, text_or_none
-from paddock.llm.observed import observed_format
+from paddock.llm.traffic import traffic_format
 from paddock.model.errors import InvalidInput
 
 MAX_PROMPT_TEXT = 8 << 10  # bytes, of the system prompt and of the last question each
@@ -57,15 +57,15 @@ _PARAMETERS = (
 
 def describe_request(wire: Wire, body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a `model` action. Never raises for what a body may hold."""
-    observed = observed_format(wire.api)
-    prompt = observed.prompt_of(body)
+    traffic = traffic_format(wire.api)
+    prompt = traffic.prompt_of(body)
     return {
         "provider": wire.provider,
         "api": str(wire.api),
         "model": text_or_none(body.get("model")) or text_or_none(wire.model),
         "stream": body.get("stream") is True if wire.is_stream is None else wire.is_stream,
         "parameters": _parameters(body),
-        "tools": _tools(observed.tools_of(body)),
+        "tools": _tools(traffic.tools_of(body)),
         "messages": prompt.messages,
         "images": prompt.images,
         "system": cut(prompt.system, MAX_PROMPT_TEXT),

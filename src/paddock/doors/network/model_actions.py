@@ -15,8 +15,8 @@ from paddock.gate.gate import Gate
 from paddock.journal.secrets.value_hmac import ValueHmac
 from paddock.llm.answer import ToolCall
 from paddock.llm.formats import Wire, is_vendor, recognise
-from paddock.llm.observed import observed_format
 from paddock.llm.request import describe_request, without_definitions
+from paddock.llm.traffic import traffic_format
 from paddock.model.action import Action, Effect, Kind
 from paddock.policy.decide import Policy
 
@@ -45,7 +45,7 @@ def as_model_action(
         key: proposal.action.arguments[key] for key in _KEPT if key in proposal.action.arguments
     }
     if gate is not None and body is not None:
-        messages_key = observed_format(wire.api).messages_key
+        messages_key = traffic_format(wire.api).messages_key
         kept |= gate.conversations.request(body, messages_key, keyed)
         description["tools"] = without_definitions(description["tools"])
     proposal.wire, proposal.model_arguments = wire, {**description, **kept}

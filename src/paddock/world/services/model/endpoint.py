@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from paddock.llm.anthropic_messages import served as anthropic_messages
-from paddock.llm.bedrock import served as bedrock
+from paddock.llm.anthropic_messages import server as anthropic_messages
+from paddock.llm.bedrock import server as bedrock
 from paddock.llm.conversation import InvalidRequest, ModelRequest
 from paddock.llm.formats import ModelApi, is_model_path, recognise
-from paddock.llm.gemini import served as gemini
-from paddock.llm.openai_chat import served as openai_chat
-from paddock.llm.openai_responses import served as openai_responses
+from paddock.llm.gemini import server as gemini
+from paddock.llm.openai_chat import server as openai_chat
+from paddock.llm.openai_responses import server as openai_responses
 from paddock.llm.request_content import compact
 from paddock.llm.served_answer import ServedAnswer, ServedError, ServedFormat
 from paddock.llm.served_errors import error_body, error_headers

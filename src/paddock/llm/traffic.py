@@ -24,7 +24,7 @@ def one_object(value: Any) -> dict[str, Any]:
     return value
 
 
-class ObservedFormat(msgspec.Struct, frozen=True):
+class TrafficFormat(msgspec.Struct, frozen=True):
     """One format. The functions never raise for what a request may hold; for answers they raise
     Unreadable."""
 
@@ -38,31 +38,31 @@ class ObservedFormat(msgspec.Struct, frozen=True):
     body_of: Callable[[Any], dict[str, Any]] = one_object
 
 
-def observed_format(api: ModelApi) -> ObservedFormat:
+def traffic_format(api: ModelApi) -> TrafficFormat:
     """Return the entry of a format. Each is loaded when it is first used."""
     match api:
         case ModelApi.CHAT:
-            from paddock.llm.openai_chat import observed as openai_chat
+            from paddock.llm.openai_chat import traffic as openai_chat
 
             return openai_chat.FORMAT
         case ModelApi.RESPONSES:
-            from paddock.llm.openai_responses import observed as openai_responses
+            from paddock.llm.openai_responses import traffic as openai_responses
 
             return openai_responses.FORMAT
         case ModelApi.MESSAGES:
-            from paddock.llm.anthropic_messages import observed as anthropic_messages
+            from paddock.llm.anthropic_messages import traffic as anthropic_messages
 
             return anthropic_messages.FORMAT
         case ModelApi.GEMINI:
-            from paddock.llm.gemini import observed as gemini
+            from paddock.llm.gemini import traffic as gemini
 
             return gemini.FORMAT
         case ModelApi.CONVERSE:
-            from paddock.llm.bedrock import observed as bedrock
+            from paddock.llm.bedrock import traffic as bedrock
 
             return bedrock.FORMAT
         case ModelApi.COHERE:
-            from paddock.llm.cohere import observed as cohere
+            from paddock.llm.cohere import traffic as cohere
 
             return cohere.FORMAT
         case _ as never:

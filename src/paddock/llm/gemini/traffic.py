@@ -14,9 +14,9 @@ from paddock.llm.answer import TokenUsage
 from paddock.llm.answer_builder import AnswerBuilder
 from paddock.llm.gemini.tool_calls import CHUNKS, GeminiCalls
 from paddock.llm.json_text import Unreadable, count, items, mapping
-from paddock.llm.observed import ObservedFormat, one_object
 from paddock.llm.prompt import Prompt, text_in
 from paddock.llm.tool_calls import MAX_CALLS, objects_in
+from paddock.llm.traffic import TrafficFormat, one_object
 
 
 def prompt_of(body: Mapping[str, Any]) -> Prompt:
@@ -121,7 +121,7 @@ def _is_image(part: Any) -> bool:
     return isinstance(kind, str) and kind.startswith("image/")
 
 
-FORMAT = ObservedFormat(
+FORMAT = TrafficFormat(
     messages_key="contents",
     prompt_of=prompt_of,
     tools_of=tools_of,

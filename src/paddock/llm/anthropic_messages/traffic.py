@@ -9,8 +9,8 @@ from paddock.llm.answer import TokenUsage
 from paddock.llm.answer_builder import AnswerBuilder
 from paddock.llm.anthropic_messages.tool_calls import MessagesCalls
 from paddock.llm.json_text import count, items, mapping
-from paddock.llm.observed import ObservedFormat
 from paddock.llm.prompt import Prompt, tally, text_in
+from paddock.llm.traffic import TrafficFormat
 
 
 def prompt_of(body: Mapping[str, Any]) -> Prompt:
@@ -83,7 +83,7 @@ def tools_of(body: Mapping[str, Any]) -> list[Any]:
     return items(body.get("tools"))
 
 
-FORMAT = ObservedFormat(
+FORMAT = TrafficFormat(
     messages_key="messages",
     prompt_of=prompt_of,
     tools_of=tools_of,

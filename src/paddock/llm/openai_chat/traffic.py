@@ -8,9 +8,9 @@ from typing import Any
 from paddock.llm.answer import TokenUsage
 from paddock.llm.answer_builder import AnswerBuilder
 from paddock.llm.json_text import count, items, mapping
-from paddock.llm.observed import ObservedFormat
 from paddock.llm.openai_chat.tool_calls import ChatCalls
 from paddock.llm.prompt import Prompt, tally, text_in
+from paddock.llm.traffic import TrafficFormat
 
 _SYSTEM = ("system", "developer")
 
@@ -64,7 +64,7 @@ def tools_of(body: Mapping[str, Any]) -> list[Any]:
     return [*items(body.get("tools")), *items(body.get("functions"))]
 
 
-FORMAT = ObservedFormat(
+FORMAT = TrafficFormat(
     messages_key="messages",
     prompt_of=prompt_of,
     tools_of=tools_of,

@@ -8,9 +8,9 @@ from typing import Any
 from paddock.llm.answer import TokenUsage
 from paddock.llm.answer_builder import AnswerBuilder
 from paddock.llm.json_text import count, items, mapping
-from paddock.llm.observed import ObservedFormat
 from paddock.llm.openai_responses.tool_calls import ResponsesCalls
 from paddock.llm.prompt import Prompt, tally, text_in
+from paddock.llm.traffic import TrafficFormat
 
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
@@ -81,7 +81,7 @@ def tools_of(body: Mapping[str, Any]) -> list[Any]:
     return items(body.get("tools"))
 
 
-FORMAT = ObservedFormat(
+FORMAT = TrafficFormat(
     messages_key="input",
     prompt_of=prompt_of,
     tools_of=tools_of,

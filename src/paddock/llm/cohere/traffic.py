@@ -12,8 +12,8 @@ from paddock.llm.answer import TokenUsage
 from paddock.llm.answer_builder import AnswerBuilder
 from paddock.llm.cohere.tool_calls import CohereCalls
 from paddock.llm.json_text import count, items, mapping
-from paddock.llm.observed import ObservedFormat
-from paddock.llm.openai_chat.observed import prompt_of, tools_of
+from paddock.llm.openai_chat.traffic import prompt_of, tools_of
+from paddock.llm.traffic import TrafficFormat
 
 
 def collect_event(builder: AnswerBuilder, data: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-FORMAT = ObservedFormat(
+FORMAT = TrafficFormat(
     messages_key="messages",
     prompt_of=prompt_of,
     tools_of=tools_of,

@@ -13,8 +13,8 @@ from paddock.llm.answer import TokenUsage
 from paddock.llm.answer_builder import AnswerBuilder
 from paddock.llm.bedrock.tool_calls import ConverseCalls
 from paddock.llm.json_text import count, items, mapping
-from paddock.llm.observed import ObservedFormat
 from paddock.llm.prompt import Prompt, text_in
+from paddock.llm.traffic import TrafficFormat
 
 
 def prompt_of(body: Mapping[str, Any]) -> Prompt:
@@ -75,7 +75,7 @@ def usage_of(builder: AnswerBuilder) -> TokenUsage:
     )
 
 
-FORMAT = ObservedFormat(
+FORMAT = TrafficFormat(
     messages_key="messages",
     prompt_of=prompt_of,
     tools_of=tools_of,
