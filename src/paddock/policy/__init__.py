@@ -1,4 +1,4 @@
-"""What an agent may do: the paddock file, and decisions on actions. No I/O.
+"""The policy of an agent: the paddock file, and decisions on actions. No I/O.
 
     text ──► file.document ──► definitions of sections ──► Terms ──► Policy.decide ──► Decision
     values of a Python caller ─────────────┘

@@ -128,7 +128,8 @@ class ActiveRun(NamedTuple):
 
 
 class RunMode:
-    """What is different about a run. This one is plain; replay and fork override what they need.
+    """The differences of a run from a plain one, which this is; replay and fork override what they
+    need.
 
     The attributes are read once, when the run starts. The methods are called in this order: `begin`
     before the agent starts, `finish` when it has ended and its sandbox is still there, `conclude`

@@ -1,4 +1,4 @@
-"""What an account has at the beginning: full documents, or only what matters of them.
+"""The seed of an account: full documents, or only what matters of them.
 
 The rest is filled in so that everything fits together: a charge has its balance transaction, an
 intent that was paid has its charge, and a charge that says it was refunded has its refunds.

@@ -1,4 +1,4 @@
-"""Where a new sandbox gets its secrets and its world from.
+"""The sources of a new sandbox's secrets and world.
 
 A sandbox of the SDK and a plain run load the values of their secrets from the host and open a
 seeded world. A replay needs neither: nothing goes out and no stand-in answers. A fork has the world

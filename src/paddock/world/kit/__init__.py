@@ -1,4 +1,4 @@
-"""What a stand-in that speaks HTTP is made of, built on Starlette.
+"""The kit for stand-ins that speak HTTP, built on Starlette.
 
 The author of a service writes handlers: plain functions from a `Call` to a `Reply`. An `Api` is the
 ASGI application around them. For each request it reads the body within a bound, finds out who
